@@ -108,7 +108,7 @@ fn the_background_of_an_mpi_program_costs_next_to_nothing() {
     for driver in ["shm", "tcp"] {
         for mode in ["smp", "mono"] {
             let mut command = mad(&["run", "-n", "2", "--driver", driver, "--mode", mode]);
-            command.arg(&program).args(["0", "1", STEPS, "0:8192:1000:6"]);
+            command.arg(&program).args(["0/1", STEPS, "0:8192:1000:6"]);
             is_cheap(command, &format!("madmpi, {driver}, {mode}"));
         }
     }

@@ -96,6 +96,10 @@ fn the_new_benches_measure_newmad_alone() {
     let latency = bench("mt_latency", &threads);
     assert_eq!(of(&latency, "newmad", "half_round_trip").len(), 8, "{latency:?}");
     assert_eq!(of(&latency, "newmad", "thread_growth").len(), 8, "{latency:?}");
+    let mut ranks = vec!["--ranks", "1,3", "--driver", "shm", "--compute-us", "10"];
+    ranks.extend(few);
+    let apps = bench("apps", &ranks);
+    assert_eq!(of(&apps, "newmad", "mpi_time").len(), 2, "one for each number of ranks: {apps:?}");
 }
 
 #[test]
@@ -234,6 +238,9 @@ fn the_programs_measure_what_the_benches_do() {
         ("reactivity", &["--threads", "0,2"], &of_computation),
         ("idle", &["--seconds", "1"], &["cpu_time", "recv_time"]),
         ("overlap", &["--side", "sender", "--compute-us", "500"], &["overlap_ratio", "slowdown"]),
+        ("apps", &["--compute-us", "50"], &["mpi_time", "compute_time", "total_time"]),
+        ("coll", &["--members", "2", "--size", "13,1K", "--op", OPERATIONS], &["op_time"]),
+        ("coll", &["--members", "2", "--compute-us", "50", "--op", OPERATIONS], &["overlap_ratio"]),
     ] {
         let mut command = mad(&["bench", bench, "--json", "--driver", "shm"]);
         command.args(["--library", "newmad,madmpi,openmpi,mpich", "--peers-dir"]).arg(&here.0);
@@ -257,8 +264,54 @@ fn the_programs_measure_what_the_benches_do() {
         assert!(!said.contains("error:"), "{bench}: {said}");
         if !of(&found, "mpich", metrics[0]).is_empty() {
             assert!(!of(&found, "newmad", "peer_ratio").is_empty(), "{bench}: {said}");
+            assert!(!of(&found, "madmpi", "peer_ratio").is_empty(), "{bench}: {said}");
         }
     }
+    // More ranks than most machines have cores: each program checks its own result.
+    for (bench, options) in [("apps", ["--ranks", "3"]), ("coll", ["--members", "3"])] {
+        let mut command =
+            mad(&["bench", bench, "--json", "--driver", "shm", "--library", "madmpi"]);
+        command.args(["--iters", "2", "--rounds", "1", "--timeout", "100", "--peers-dir"]);
+        command.arg(&here.0).args(options);
+        let output = command.env("XDG_CACHE_HOME", here.0.join("cache")).output().unwrap();
+        assert!(output.status.success(), "{bench}: {}", err(&output));
+    }
+}
+
+/// All that `coll` knows.
+const OPERATIONS: &str =
+    "barrier,bcast,reduce,allreduce,gather,scatter,allgather,alltoall,reduce_scatter,scan";
+
+#[test]
+fn each_application_and_number_of_ranks_is_run_by_itself_and_may_fail_by_itself() {
+    let here = Here::new("apps");
+    here.library(
+        "mpich5",
+        r#"case "$0" in *sort) echo "wrong result" >&2; exit 3 ;; esac
+shift 2; for point; do printf '{"Samples":[%s,"total_time",[5,7]]}\n' "${point%%:*}"; done"#,
+    );
+    let mut apps = command(&here.0, "mpich5", "apps");
+    let output = apps.args(["--ranks", "2,3", "--workload", "halo,cg,sort"]).output().unwrap();
+    let said = err(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert_eq!(said.matches("left out: ").count(), 2, "{said}");
+    for ranks in ["2", "3"] {
+        let words = format!("ranks {ranks}, program sort");
+        assert_eq!(said.matches(&words).count(), 1, "{said}");
+    }
+    let measured: Vec<(String, u64, f64)> = of(&objects(&output), "mpich5", "total_time")
+        .iter()
+        .map(|object| {
+            let config = &object["config"];
+            let text = config["workload"].as_str().unwrap().to_owned();
+            (text, config["ranks"].as_u64().unwrap(), object["mean"].as_f64().unwrap())
+        })
+        .collect();
+    let expected = [("halo", 2), ("cg", 2), ("halo", 3), ("cg", 3)];
+    for (workload, ranks) in expected {
+        assert!(measured.contains(&(workload.to_owned(), ranks, 6.0)), "{measured:?}");
+    }
+    assert_eq!(measured.len(), expected.len(), "{measured:?}");
 }
 
 #[test]

@@ -61,7 +61,7 @@ fn elsewhere(bench: &Bench, hosts: &Hosts, points: &[Config]) -> Vec<Absent> {
             "MPI libraries: they have launchers of their own; `mad bench` without a process manager measures them, on one machine"
                 .to_owned(),
         ),
-        false => hosts.refuses(point, bench.ranks),
+        false => hosts.refuses(point, bench.ranks_of(point)),
     }
     };
     let points = points.iter().enumerate();
@@ -109,6 +109,9 @@ fn absent(
     });
     match points.is_empty() {
         false => Ok(vital),
-        true => Err(Exit::Failed("bench: nothing is left to be measured".into())),
+        true => Err(Exit::Failed(format!(
+            "bench: nothing is left to be measured: `mad bench --list {}` says what goes with what",
+            bench.name
+        ))),
     }
 }

@@ -16,7 +16,7 @@
 
 enum { IN_MPI, COMPUTING, IN_ALL, TIMES, TRIED = 4 };
 /* In nanoseconds. */
-static const double LONGEST = 6e9;
+static const double LONGEST = 4e9;
 
 static int64_t entered, in_mpi, unchecked, in_checks;
 

@@ -101,7 +101,7 @@ static int by_value(const void *a, const void *b)
 }
 
 /* The line for a reader who typed the program's name. */
-static void tell(const struct point *point, const char *metric, const struct series *series)
+static void summarise(const struct point *point, const char *metric, const struct series *series)
 {
     double *sorted = allocate((size_t)series->n * sizeof(double)), sum = 0;
     memcpy(sorted, series->values, (size_t)series->n * sizeof(double));
@@ -118,7 +118,7 @@ static void emit(const struct point *point, const char *metric, const struct ser
     if (rank != 0 || series->n == 0)
         return;
     if (by_hand) {
-        tell(point, metric, series);
+        summarise(point, metric, series);
         return;
     }
     printf("{\"Samples\":[%ld,\"%s\",[", point->number, metric);

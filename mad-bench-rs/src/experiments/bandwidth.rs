@@ -54,8 +54,8 @@ fn streams(config: &Config) -> bool {
 fn program(config: &Config) -> Program {
     let size = config.number("size");
     match streams(config) {
-        true => Program { name: "stream", numbers: [size, WINDOW, 0], share: false },
-        false => Program { name: "latency", numbers: [size, 0, 0], share: false },
+        true => Program::pair("stream", [size, WINDOW, 0]),
+        false => Program::pair("latency", [size, 0, 0]),
     }
 }
 

@@ -1,22 +1,24 @@
-//! Collectives: how long they take by operation, size, members and algorithm; and what they cost a member that computes
-//! meanwhile.
+//! Collectives: how long they take by operation, size, members and algorithm, beside MPI libraries; and what they cost
+//! a member that computes meanwhile.
 //!
 //! Eight processes are started, each on a core of its own as long as there are as many; the first `members` of them
-//! make a group, the others wait. A sample is the time from the call to the return at the member that took longest,
-//! after a barrier of the group.
+//! make a group, the others wait. An MPI library has `members` processes (`peers/mpi/coll.c`), and its own choice of
+//! algorithms. A sample is the time from the call to the return at the member that took longest, after a barrier of the
+//! group. Reductions are sums of doubles.
 //!
 //! With `compute_us` every member starts the non-blocking operation, computes for so long without a call, and waits.
 //! If the collective goes on meanwhile `total_time` is the longer of the two and `overlap_ratio` = 1 - (total_time -
 //! compute_time) / op_time is 1, where op_time is the median without computation in the same round.
 
 use newmad::Session;
-use newmad::coll::{Group, Op};
+use newmad::coll::{Group, Op, Pending};
 
 use crate::clock::now_ns;
 use crate::config::{Config, distinct};
 use crate::experiments::spin::{Speed, compute};
-use crate::harness::experiment::{BASE, Bench, Work};
-use crate::harness::key::{AUTO, DRIVER, Key, MODE, POLICY, PROGRESSION, SIZE, Takes};
+use crate::harness::experiment::{BASE, Bench, Program, Work};
+use crate::harness::key::{AUTO, DRIVER, Key, LIBRARY, MODE, POLICY, PROGRESSION, SIZE, Takes};
+use crate::harness::mpi;
 use crate::harness::results::{Metric, Results};
 use crate::harness::stats::median;
 use crate::harness::turns;
@@ -32,6 +34,7 @@ pub(crate) static BENCH: Bench = Bench {
         MODE,
         POLICY,
         PROGRESSION,
+        Key { default: "newmad", ..LIBRARY },
         OP,
         ALGORITHM,
         MEMBERS,
@@ -45,25 +48,28 @@ pub(crate) static BENCH: Bench = Bench {
     points,
     work: Work::Session(measure),
     derive: Some(derive),
+    mpi: Some(program),
     ..BASE
 };
 
 const RANKS: u64 = 8;
+/// In the order of `coll.c`.
+const OPERATIONS: [&str; 10] = [
+    "barrier",
+    "bcast",
+    "reduce",
+    "allreduce",
+    "gather",
+    "scatter",
+    "allgather",
+    "alltoall",
+    "reduce_scatter",
+    "scan",
+];
 const DRIVER_SHM: Key = Key { default: "shm", ..DRIVER };
 const OP: Key = Key {
     name: "op",
-    takes: Takes::Words(&[
-        "barrier",
-        "bcast",
-        "reduce",
-        "allreduce",
-        "gather",
-        "scatter",
-        "allgather",
-        "alltoall",
-        "reduce_scatter",
-        "scan",
-    ]),
+    takes: Takes::Words(&OPERATIONS),
     default: "barrier,bcast,allreduce,allgather,alltoall",
     help: "what the members do",
 };
@@ -98,11 +104,12 @@ const COMPUTE: Key = Key {
     default: "0",
     help: "computation of every member meanwhile; 0, the reference, is always measured too",
 };
-const METRICS: [Metric; 4] = [
+const METRICS: [Metric; 5] = [
     Metric::new("op_time", "ns", "from the call to the return, at the slowest member"),
     Metric::new("total_time", "us", "starting, computing and waiting"),
     Metric::new("compute_time", "us", "the computation as it took"),
     Metric::new("overlap_ratio", "ratio", "1 - (total_time - compute_time) / op_time"),
+    mpi::PEER_RATIO,
 ];
 /// Points take turns so often.
 const BLOCKS: u64 = 5;
@@ -117,60 +124,112 @@ fn has(operation: &str, algorithm: &str) -> bool {
 
 fn points(grid: Vec<Config>) -> Vec<Config> {
     let known = |point: &Config| has(point.text("op"), point.text("algorithm"));
-    distinct(grid.into_iter().filter(known).flat_map(|point| {
+    distinct(mpi::points(grid).into_iter().filter(known).flat_map(|point| {
         let point = if point.text("op") == "barrier" { point.with("size", 1) } else { point };
         [point.with("compute_us", 0), point]
     }))
 }
 
-/// One operation of a group, with the memory that it needs.
+fn program(config: &Config) -> Program {
+    let operation = OPERATIONS.iter().position(|name| *name == config.text("op")).unwrap_or(0);
+    let numbers = [config.number("size"), operation as u64, config.number("compute_us")];
+    Program { ranks: config.number("members") as u32, ..Program::pair("coll", numbers) }
+}
+
+/// One operation of a group.
 struct Operation<'a> {
     group: &'a Group,
     name: &'a str,
     size: usize,
-    op: Op<u8>,
+    op: Op<f64>,
+}
+
+/// The memory of the blocking calls, used again and again.
+struct Memory {
+    one: Vec<u8>,
+    all: Vec<u8>,
+    result: Vec<u8>,
+    doubles: Vec<f64>,
+    parts: Vec<f64>,
+    part: Vec<f64>,
 }
 
 impl Operation<'_> {
-    /// One time, with a computation of so many steps meanwhile: how long all of it took, and the computation.
-    fn once(&self, steps: u64) -> Result<(u64, u64), newmad::Error> {
-        let Operation { group, name, size, op } = self;
-        let (root, members) = (0, group.size() as usize);
-        let one = vec![1u8; *size];
-        let all =
-            vec![1u8; if matches!(*name, "scatter" | "alltoall") { size * members } else { 0 }];
-        group.barrier().wait()?;
-        let start = now_ns();
-        if *name == "barrier" {
-            let pending = group.barrier().start()?;
-            let computed = computed(steps);
-            pending.wait()?;
-            return Ok((now_ns() - start, computed));
+    fn memory(&self) -> Memory {
+        let (size, members) = (self.size, self.group.size() as usize);
+        let doubles = size.div_ceil(size_of::<f64>());
+        let part = doubles.div_ceil(members);
+        Memory {
+            one: vec![1; size],
+            all: vec![1; size * members],
+            result: vec![1; size * members],
+            doubles: vec![0.0; doubles],
+            parts: vec![0.0; part * members],
+            part: vec![0.0; part],
         }
-        let room = |parts: usize| vec![0; size * parts];
-        let at_root = if group.rank() == root { members } else { 0 };
-        let pending = match *name {
-            "bcast" => group.bcast(root, one).start()?,
-            "reduce" => group.reduce(root, one, op).start()?,
-            "allreduce" => group.allreduce(one, op).start()?,
-            "gather" => group.gather(root, one, room(at_root)).start()?,
-            "scatter" => group.scatter(root, all, room(1)).start()?,
-            "allgather" => group.allgather(one, room(members)).start()?,
-            "alltoall" => group.alltoall(all, room(members)).start()?,
-            "reduce_scatter" => group.reduce_scatter(one, vec![0; size / members], op).start()?,
-            _ => group.scan(one, op).start()?,
+    }
+
+    fn blocking(&self, memory: &mut Memory) -> Result<(), newmad::Error> {
+        let Operation { group, name, size, op } = self;
+        let Memory { one, all, result, doubles, parts, part } = memory;
+        let root = 0;
+        match *name {
+            "barrier" => group.barrier().wait()?,
+            "bcast" => group.bcast(root, one).wait().map(drop)?,
+            "reduce" => group.reduce(root, doubles, op).wait().map(drop)?,
+            "allreduce" => group.allreduce(doubles, op).wait().map(drop)?,
+            "gather" => group.gather(root, one, result).wait().map(drop)?,
+            "scatter" => group.scatter(root, all, &mut result[..*size]).wait().map(drop)?,
+            "allgather" => group.allgather(one, result).wait().map(drop)?,
+            "alltoall" => group.alltoall(all, result).wait().map(drop)?,
+            "reduce_scatter" => group.reduce_scatter(parts, part, op).wait().map(drop)?,
+            _ => group.scan(doubles, op).wait().map(drop)?,
+        }
+        Ok(())
+    }
+
+    /// Starts it, computes so many steps, and waits. How long the computation took.
+    fn beside(&self, memory: Memory, steps: u64) -> Result<u64, newmad::Error> {
+        let Operation { group, name, op, size } = self;
+        let Memory { one, all, mut result, doubles, parts, part } = memory;
+        let root = 0;
+        match *name {
+            "barrier" => computed(steps, group.barrier().start()?),
+            "bcast" => computed(steps, group.bcast(root, one).start()?),
+            "reduce" => computed(steps, group.reduce(root, doubles, op).start()?),
+            "allreduce" => computed(steps, group.allreduce(doubles, op).start()?),
+            "gather" => computed(steps, group.gather(root, one, result).start()?),
+            "scatter" => {
+                result.truncate(*size);
+                computed(steps, group.scatter(root, all, result).start()?)
+            }
+            "allgather" => computed(steps, group.allgather(one, result).start()?),
+            "alltoall" => computed(steps, group.alltoall(all, result).start()?),
+            "reduce_scatter" => computed(steps, group.reduce_scatter(parts, part, op).start()?),
+            _ => computed(steps, group.scan(doubles, op).start()?),
+        }
+    }
+
+    /// One time, with a computation of so many steps meanwhile: how long all of it took, and the computation.
+    fn once(&self, memory: &mut Memory, steps: u64) -> Result<(u64, u64), newmad::Error> {
+        // The non-blocking calls own their memory.
+        let own = (steps > 0).then(|| self.memory());
+        self.group.barrier().wait()?;
+        let start = now_ns();
+        let computed = match own {
+            None => self.blocking(memory).map(|()| 0)?,
+            Some(own) => self.beside(own, steps)?,
         };
-        let computed = computed(steps);
-        pending.wait()?;
         Ok((now_ns() - start, computed))
     }
 
     /// So many times; what it took at the slowest member each time.
     fn times(&self, count: u64, steps: u64) -> Result<Vec<[u64; 2]>, newmad::Error> {
         let mut times = Vec::with_capacity(count as usize);
-        for turn in 0..count + 2 {
-            let (total, computed) = self.once(steps)?;
-            if turn >= 2 {
+        let (mut memory, warm) = (self.memory(), turns::warm(count));
+        for turn in 0..warm + count {
+            let (total, computed) = self.once(&mut memory, steps)?;
+            if turn >= warm {
                 times.push([total, computed]);
             }
         }
@@ -181,13 +240,13 @@ impl Operation<'_> {
     }
 }
 
-fn computed(steps: u64) -> u64 {
-    if steps == 0 {
-        return 0;
-    }
+/// Computes so many steps, then waits. How long the computation took.
+fn computed<T>(steps: u64, pending: Pending<T>) -> Result<u64, newmad::Error> {
     let start = now_ns();
     compute(steps);
-    now_ns() - start
+    let computed = now_ns() - start;
+    pending.wait()?;
+    Ok(computed)
 }
 
 fn measure(session: &Session, emit: &Emit, spec: &Spec) -> WorkResult {
@@ -208,7 +267,7 @@ fn measure(session: &Session, emit: &Emit, spec: &Spec) -> WorkResult {
             }
             let steps = speed.steps(config.number("compute_us"));
             let size = config.number("size") as usize;
-            let operation = Operation { group: &group, name, size, op: Op::max() };
+            let operation = Operation { group: &group, name, size, op: Op::sum() };
             samples[at].extend(operation.times(times, steps)?);
         }
         Ok(())
@@ -228,6 +287,8 @@ fn measure(session: &Session, emit: &Emit, spec: &Spec) -> WorkResult {
 }
 
 fn derive(results: &mut Results) {
+    let of_operation = |point: &Config| (point.number("compute_us") == 0).then_some("op_time");
+    mpi::compare_by(results, of_operation, median, false);
     for index in 0..results.points.len() {
         let point = results.points[index].clone();
         if point.number("compute_us") == 0 {

@@ -85,7 +85,7 @@ fn points(grid: Vec<Config>) -> Vec<Config> {
 }
 
 fn program(config: &Config) -> Program {
-    Program { name: "idle", numbers: [config.number("seconds"), 0, 0], share: true }
+    Program { share: true, ..Program::pair("idle", [config.number("seconds"), 0, 0]) }
 }
 
 fn work(spec: &Spec) -> WorkResult {

@@ -60,7 +60,7 @@ const METRICS: [Metric; 4] = [
 pub(super) const DATA: u64 = 1;
 
 fn program(config: &Config) -> Program {
-    Program { name: "latency", numbers: [config.number("size"), 0, 0], share: false }
+    Program::pair("latency", [config.number("size"), 0, 0])
 }
 
 pub(super) fn measure(session: &Session, emit: &Emit, spec: &Spec) -> WorkResult {

@@ -73,7 +73,7 @@ fn together(config: &Config) -> bool {
 
 fn program(config: &Config) -> Program {
     let numbers = [config.number("threads"), u64::from(together(config)), config.number("size")];
-    Program { name: "mt_latency", numbers, share: true }
+    Program { share: true, ..Program::pair("mt_latency", numbers) }
 }
 
 fn measure(session: &Session, emit: &Emit, spec: &Spec) -> WorkResult {

@@ -112,7 +112,7 @@ fn program(config: &Config) -> Program {
         _ => 0,
     };
     let numbers = [config.number("size"), config.number("compute_us"), side];
-    Program { name: "overlap", numbers, share: false }
+    Program::pair("overlap", numbers)
 }
 
 /// What one iteration took, in nanoseconds; rank 1's part travels in a record.

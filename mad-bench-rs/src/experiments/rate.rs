@@ -41,7 +41,7 @@ const METRICS: [Metric; 2] =
 
 fn program(config: &Config) -> Program {
     let numbers = [config.number("size"), config.number("window"), 0];
-    Program { name: "stream", numbers, share: false }
+    Program::pair("stream", numbers)
 }
 
 fn measure(session: &Session, emit: &Emit, spec: &Spec) -> WorkResult {

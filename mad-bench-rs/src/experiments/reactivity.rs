@@ -112,7 +112,7 @@ fn points(grid: Vec<Config>) -> Vec<Config> {
 fn program(config: &Config) -> Program {
     let messages = u64::from(config.text("side") != "none");
     let numbers = [config.number("threads"), config.number("size"), messages];
-    Program { name: "reactivity", numbers, share: true }
+    Program { share: true, ..Program::pair("reactivity", numbers) }
 }
 
 fn measure(session: &Session, emit: &Emit, spec: &Spec) -> WorkResult {

@@ -94,7 +94,7 @@ struct Point {
 
 fn program(config: &Config) -> Program {
     let numbers = [config.number("size"), config.number("compute_us"), 0];
-    Program { name: "submit", numbers, share: true }
+    Program { share: true, ..Program::pair("submit", numbers) }
 }
 
 fn measure(session: &Session, emit: &Emit, spec: &Spec) -> WorkResult {

@@ -38,7 +38,7 @@ const PROCESS_KEYS: [(&str, &str); 7] = [
 ];
 
 /// Keys that decide for the worker itself how its process is built.
-const OWN_KEYS: [&str; 1] = ["rails"];
+const OWN_KEYS: [&str; 2] = ["rails", "ranks"];
 
 /// Steps of the progress bar per job.
 const STEPS: u64 = 100;
@@ -67,8 +67,12 @@ fn groups(bench: &Bench, points: &[Config]) -> Vec<(Config, Vec<usize>)> {
     }
     let mut groups: Vec<(Config, Vec<usize>)> = Vec::new();
     for (index, point) in points.iter().enumerate() {
-        // An MPI library's points have processes of their own, too.
-        let process = point.only(|key| of_process(key) || (key == "library" && mpi::is(point)));
+        // An MPI library's points have processes of their own, too: those of each program, and of each number of them.
+        let mut process = point.only(|key| of_process(key) || (key == "library" && mpi::is(point)));
+        if let Some(program) = bench.mpi.filter(|_| mpi::is(point)).map(|with| with(point)) {
+            process.set("program", program.name);
+            process.set("ranks", program.ranks);
+        }
         match groups.iter_mut().find(|(config, _)| *config == process) {
             Some((_, members)) => members.push(index),
             None => groups.push((process, vec![index])),
@@ -167,7 +171,7 @@ impl<'a> Campaign<'a> {
         };
         // A worker starts the processes of an MPI library.
         let of_mpi = mpi::is(process);
-        let ranks = if of_mpi { 1 } else { bench.ranks };
+        let ranks = if of_mpi { 1 } else { bench.ranks_of(process) };
         let mut env = environment(bench, process);
         env.extend(self.env.iter().cloned());
         if self.hosts.is_some() {
@@ -341,6 +345,27 @@ mod tests {
         assert_eq!(policy("adaptive"), [("PIOM_POLICY".into(), "adaptive".into())]);
         assert_eq!(policy(AUTO), []);
         assert_eq!(super::groups(crate::experiments::find("threads").unwrap(), &points).len(), 3);
+    }
+
+    #[test]
+    fn programs_and_numbers_of_ranks_of_an_mpi_library_need_their_own() {
+        let apps = crate::experiments::find("apps").unwrap();
+        let chosen = [("library", "newmad,mpich"), ("workload", "halo,cg"), ("ranks", "2,4")];
+        let grid = crate::harness::key::grid("apps", apps.keys, &chosen).unwrap();
+        let points = (apps.points)(grid);
+        let one_driver: Vec<Config> =
+            points.into_iter().filter(|point| point.text("driver") == "shm").collect();
+        let groups = groups(apps, &one_driver);
+        let of_mpich = |(process, _): &&(Config, Vec<usize>)| mpi::is(process);
+        let mut theirs: Vec<(&str, u32)> = groups
+            .iter()
+            .filter(of_mpich)
+            .map(|(process, _)| (process.text("program"), apps.ranks_of(process)))
+            .collect();
+        theirs.sort_unstable();
+        assert_eq!(theirs, [("cg", 2), ("cg", 4), ("halo", 2), ("halo", 4)]);
+        let ours = groups.iter().filter(|(process, _)| !mpi::is(process));
+        assert_eq!(ours.map(|(process, _)| apps.ranks_of(process)).collect::<Vec<_>>(), [2, 4]);
     }
 
     #[test]

@@ -20,6 +20,15 @@ pub(crate) struct Program {
     pub(crate) numbers: [u64; 3],
     /// Whether each process may use its share of the cores, as the virtual processors of newmad's do, or only one.
     pub(crate) share: bool,
+    /// How many processes.
+    pub(crate) ranks: u32,
+}
+
+impl Program {
+    /// Of two processes, each on a core of its own.
+    pub(crate) fn pair(name: &'static str, numbers: [u64; 3]) -> Program {
+        Program { name, numbers, share: false, ranks: 2 }
+    }
 }
 
 /// How a bench is done with MPI.
@@ -37,7 +46,7 @@ pub(crate) struct Bench {
     pub(crate) keys: &'static [Key],
     /// What it measures.
     pub(crate) metrics: &'static [Metric],
-    /// Number of processes.
+    /// Number of processes, where the points have no key `ranks`.
     pub(crate) ranks: u32,
     /// Samples per point and round, unless told otherwise.
     pub(crate) iters: u64,
@@ -60,6 +69,13 @@ pub(crate) struct Bench {
     pub(crate) mpi: Option<With>,
     /// Whether it is about progress outside calls: `--peers` then adds the MPI libraries with their options for that.
     pub(crate) outside_calls: bool,
+}
+
+impl Bench {
+    /// Number of processes for points that are measured in one job with this one.
+    pub(crate) fn ranks_of(&self, point: &Config) -> u32 {
+        point.number_of("ranks").map_or(self.ranks, |ranks| ranks as u32)
+    }
 }
 
 /// The worker's side of a bench.

@@ -94,3 +94,8 @@ pub(crate) fn find(name: &str) -> Option<&'static Known> {
 pub(crate) fn is_foreign(name: &str) -> bool {
     find(name).is_some_and(Known::is_foreign)
 }
+
+/// Whether this value of `library` is ours: newmad itself, or the MPI library over it.
+pub(crate) fn is_ours(name: &str) -> bool {
+    name == "newmad" || find(name).is_some_and(|known| !known.is_foreign())
+}

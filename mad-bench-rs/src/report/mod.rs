@@ -14,6 +14,7 @@ mod names;
 mod page;
 mod peers;
 mod plot;
+mod programs;
 mod saying;
 mod sections;
 mod series;

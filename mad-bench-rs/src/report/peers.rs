@@ -12,7 +12,7 @@ pub(super) fn amount(line: &Line) -> String {
     measured(line.median, &line.unit)
 }
 
-/// Ours against the best MPI library, at one point. `more`: more is better. `None` without figures of ours.
+/// Newmad against the best MPI library, at one point. `more`: more is better. `None` without figures of newmad's.
 pub(super) fn against_best(
     lines: &[Line],
     metric: &str,
@@ -21,10 +21,41 @@ pub(super) fn against_best(
     more: bool,
     at_least: f64,
 ) -> Option<Finding> {
-    let here = by_library(lines, metric, keys);
-    let (_, ours) = here.iter().find(|(name, _)| name == "newmad")?;
-    let found = Finding::shown(place, columns(&here, |line| line.median));
-    let peers = here.iter().filter(|(name, _)| is_foreign(name)).map(|(_, line)| line.median);
+    let median = Figure { metric, of: |line| line.median };
+    versus(lines, "newmad", median, place.into(), keys, more, at_least)
+}
+
+/// A figure of the lines with a metric.
+#[derive(Clone, Copy)]
+pub(super) struct Figure<'a> {
+    pub(super) metric: &'a str,
+    pub(super) of: fn(&Line) -> f64,
+}
+
+/// One of our libraries, which is to be as good as the best other one by a figure of which less is better.
+pub(super) fn no_slower(
+    lines: &[Line],
+    ours: &str,
+    figure: Figure<'_>,
+    place: String,
+    keys: &[(&str, &str)],
+) -> Option<Finding> {
+    versus(lines, ours, figure, place, keys, false, 1.0)
+}
+
+fn versus(
+    lines: &[Line],
+    ours: &str,
+    figure: Figure<'_>,
+    place: String,
+    keys: &[(&str, &str)],
+    more: bool,
+    at_least: f64,
+) -> Option<Finding> {
+    let here = by_library(lines, figure.metric, keys);
+    let (_, own) = here.iter().find(|(name, _)| name == ours)?;
+    let found = Finding::shown(place, columns(&here, figure.of));
+    let peers = here.iter().filter(|(name, _)| is_foreign(name)).map(|(_, line)| (figure.of)(line));
     let best = peers.reduce(if more { f64::max } else { f64::min });
     let Some(best) = best else { return Some(found) };
     let asked = match at_least {
@@ -32,21 +63,22 @@ pub(super) fn against_best(
         n => format!("{} times the best MPI library", brief(n)),
     };
     // Round by round they are measured next to each other: the machine was the same for both.
-    let ratio = find(lines, "peer_ratio", &[keys, &[("library", "newmad")]].concat());
+    let ratio = find(lines, "peer_ratio", &[keys, &[("library", ours)]].concat());
     Some(match ratio {
         Some(ratio) => {
             let bound = if more { AtLeast(at_least) } else { AtMost(1.0 / at_least) };
             found.weighed(asked, &[ratio], bound)
         }
         None => {
-            let gain = if more { ours.median / best } else { best / ours.median };
+            let own = (figure.of)(own);
+            let gain = if more { own / best } else { best / own };
             found.judged(asked, Some(gain / at_least), gain >= at_least)
         }
     })
 }
 
 /// The lines with this metric and these values, one of each library.
-fn by_library<'a>(
+pub(super) fn by_library<'a>(
     lines: &'a [Line],
     metric: &str,
     keys: &[(&str, &str)],
@@ -62,16 +94,16 @@ fn by_library<'a>(
 }
 
 /// A column for each library, with its figure.
-fn columns(all: &[(String, &Line)], figure: fn(&Line) -> f64) -> Vec<(String, String)> {
+pub(super) fn columns(all: &[(String, &Line)], figure: fn(&Line) -> f64) -> Vec<(String, String)> {
     let cell = |(name, line): &(String, &Line)| {
         (names::value("library", &name.as_str().into()), measured(figure(line), &line.unit))
     };
     all.iter().map(cell).collect()
 }
 
-/// How many times the best MPI library's figure is as large as newmad's, where less is better.
-fn gain(all: &[(String, &Line)], figure: fn(&Line) -> f64) -> Option<f64> {
-    let (_, ours) = all.iter().find(|(name, _)| name == "newmad")?;
+/// How many times the best MPI library's figure is as large as that of `ours`, where less is better.
+pub(super) fn gain(all: &[(String, &Line)], ours: &str, figure: fn(&Line) -> f64) -> Option<f64> {
+    let (_, ours) = all.iter().find(|(name, _)| name == ours)?;
     let others = all.iter().filter(|(name, _)| is_foreign(name)).map(|(_, line)| figure(line));
     Some(others.reduce(f64::min)? / figure(ours))
 }
@@ -89,7 +121,7 @@ pub(crate) fn reactivity(lines: &[Line]) -> Vec<Finding> {
                 let place =
                     format!("{}, {threads} computing threads, {word}", names::driver(&driver));
                 let found = Finding::shown(place, columns(&here, figure));
-                all.push(match gain(&here, figure) {
+                all.push(match gain(&here, "newmad", figure) {
                     Some(gain) => {
                         found.judged("less than every MPI library", Some(gain), gain >= 1.0)
                     }
@@ -153,7 +185,7 @@ pub(crate) fn idle(lines: &[Line]) -> Vec<Finding> {
         let Some((_, ours)) = here.iter().find(|(name, _)| name == "newmad") else { continue };
         let seconds = ours.config.number_of("seconds").unwrap_or(1).max(1);
         let allowed = 2000.0 * seconds as f64;
-        let (ratio, least) = match gain(&here, |line| line.median) {
+        let (ratio, least) = match gain(&here, "newmad", |line| line.median) {
             Some(gain) => ((allowed / ours.median).min(gain), gain >= 1.0),
             None => (allowed / ours.median, true),
         };

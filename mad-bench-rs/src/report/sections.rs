@@ -3,6 +3,7 @@
 use crate::harness::line::Line;
 use crate::report::peers;
 use crate::report::plot::Middle;
+use crate::report::programs;
 use crate::report::saying::Finding;
 use crate::report::words;
 
@@ -58,6 +59,21 @@ pub(super) struct Measurement {
 
 /// All of them, in the order of the page.
 pub(crate) static SECTIONS: &[Section] = &[
+    Section {
+        bench: "apps",
+        title: "Small applications",
+        asks: "Six programs, each the same C source for every MPI library, and halo over newmad itself: how long does a step take, \
+               with a core for each rank and with more ranks than cores? (Open MPI yields when idle there.)",
+        given: &[("driver", "shm"), ("library", LIBRARIES), ("ranks", "2,4,8")],
+        iters: 300,
+        pictures: &[Bars {
+            metric: "total_time",
+            apart: &["workload"],
+            untold: &["size", "compute_us", "window"],
+        }],
+        found: "Not an experiment of the sources: what the experiments about mechanisms do not show.",
+        says: programs::applications,
+    },
     Section {
         bench: "overlap",
         title: "Overlap: messages that go on while a side computes",
@@ -284,12 +300,12 @@ pub(crate) static SECTIONS: &[Section] = &[
     Section {
         bench: "coll",
         title: "Collectives",
-        asks: "Collectives of two and four members.",
-        given: &[("size", "8,64K")],
+        asks: "Collectives of two and four members, the same C source for every MPI library, and newmad's own.",
+        given: &[("library", LIBRARIES), ("size", "8,64K")],
         iters: 60,
-        pictures: &[medians("op_time", "members", &["op"])],
+        pictures: &[medians("op_time", "members", &["op", "size"])],
         found: "[Didelot14] 4.4: collaborative polling lets any waiting task carry on another's messages.",
-        says: words::nothing,
+        says: programs::collectives,
     },
     Section {
         bench: "rpc",

@@ -138,8 +138,14 @@ impl Library {
         program::place(&format!("mpi-{}", self.known.name), (SOURCES, &self.compiler, installed))
     }
 
-    /// The command that starts two processes of `program` which reach each other over `driver`.
-    pub(crate) fn launch(&self, program: &Path, driver: &str) -> Command {
+    /// The command that starts so many processes of `program` which reach each other over `driver`. `crowded`: there are
+    /// more than cores, and a library that polls is told to give its core away while it does, where it has such an option.
+    pub(crate) fn launch(
+        &self,
+        program: &Path,
+        driver: &str,
+        (ranks, crowded): (u32, bool),
+    ) -> Command {
         let mut command = Command::new(&self.launcher);
         // What a launcher above left there is not for this one.
         for (name, _) in env::vars_os() {
@@ -148,21 +154,24 @@ impl Library {
                 command.env_remove(&name);
             }
         }
-        let tcp = driver == "tcp";
+        let (tcp, ranks) = (driver == "tcp", ranks.to_string());
         match self.known.kind {
             Kind::OpenMpi | Kind::OpenMpiUcx => {
-                command.args(["--bind-to", "none", "--oversubscribe", "-np", "2"]);
+                command.args(["--bind-to", "none", "--oversubscribe", "-np", &ranks]);
+                if crowded {
+                    command.env("OMPI_MCA_mpi_yield_when_idle", "1");
+                }
                 command.env("OMPI_ALLOW_RUN_AS_ROOT", "1");
                 command.env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
             }
             Kind::Mpich => {
-                command.args(["-bind-to", "none", "-n", "2"]);
+                command.args(["-bind-to", "none", "-n", &ranks]);
             }
             Kind::Intel => {
-                command.args(["-n", "2"]).env("I_MPI_PIN", "0");
+                command.args(["-n", &ranks]).env("I_MPI_PIN", "0");
             }
             Kind::Madmpi => {
-                command.args(["run", "-n", "2", "--driver", driver]);
+                command.args(["run", "-n", &ranks, "--driver", driver]);
             }
         }
         if self.known.progress {
@@ -251,11 +260,24 @@ mod tests {
     fn a_launcher_gets_the_driver_that_is_asked_for() {
         let library = openmpi(Path::new("cc"));
         let btl = |driver| {
-            let command = library.launch(Path::new("program"), driver);
+            let command = library.launch(Path::new("program"), driver, (2, false));
             let value = command.get_envs().find(|(name, _)| *name == "OMPI_MCA_btl");
             value.and_then(|(_, value)| Some(value?.to_string_lossy().into_owned()))
         };
         assert_eq!(btl("shm").as_deref(), Some("self,vader"));
         assert_eq!(btl("tcp").as_deref(), Some("self,tcp"));
+    }
+
+    #[test]
+    fn a_library_that_can_yield_does_so_where_ranks_share_cores() {
+        let library = openmpi(Path::new("cc"));
+        let yields = |ranks, crowded| {
+            let command = library.launch(Path::new("program"), "shm", (ranks, crowded));
+            assert!(command.get_args().any(|word| word.to_str() == Some(&ranks.to_string())));
+            let name = "OMPI_MCA_mpi_yield_when_idle";
+            command.get_envs().any(|(known, value)| known == name && value.is_some())
+        };
+        assert!(yields(8, true));
+        assert!(!yields(4, false));
     }
 }

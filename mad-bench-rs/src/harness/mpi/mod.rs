@@ -25,7 +25,7 @@ pub(crate) use run::work;
 
 /// See [`compare`].
 pub(crate) const PEER_RATIO: Metric =
-    Metric::new("peer_ratio", "ratio", "newmad over the best MPI library, per round");
+    Metric::new("peer_ratio", "ratio", "newmad, or madmpi, over the best other library, per round");
 
 /// Whether the point is measured with an MPI library.
 pub(crate) fn is(point: &Config) -> bool {
@@ -63,8 +63,14 @@ pub(crate) fn all_peers(
 }
 
 /// What makes a process of newmad's, and what it is for an MPI library.
-pub(crate) const NOT_THEIRS: [(&str, &str); 5] =
-    [("mode", NONE), ("policy", NONE), ("progression", NONE), ("offload", NONE), ("lock", AUTO)];
+pub(crate) const NOT_THEIRS: [(&str, &str); 6] = [
+    ("mode", NONE),
+    ("policy", NONE),
+    ("progression", NONE),
+    ("offload", NONE),
+    ("lock", AUTO),
+    ("algorithm", AUTO),
+];
 
 /// Whether the key says how a process of newmad's is made: an MPI library's points have none of it.
 pub(crate) fn is_newmads(key: &str) -> bool {
@@ -106,7 +112,8 @@ pub(crate) fn prepare(points: &[Config], with: With, dir: Option<&Path>) -> Vec<
     absent
 }
 
-/// Adds `peer_ratio` to newmad's points: the median of a round over that of the best MPI library, in the same round.
+/// Adds `peer_ratio` to the points of newmad and of madmpi: the median of a round over that of the best other library, in
+/// the same round.
 pub(crate) fn compare(results: &mut Results, metric: &'static str, more_is_better: bool) {
     compare_by(results, |_| Some(metric), median, more_is_better);
 }
@@ -121,7 +128,8 @@ pub(crate) fn compare_by(
 ) {
     for index in 0..results.points.len() {
         let point = results.points[index].clone();
-        let Some(metric) = metric(&point).filter(|_| point.text("library") == "newmad") else {
+        let ours = libraries::is_ours(point.text("library"));
+        let Some(metric) = metric(&point).filter(|_| ours) else {
             continue;
         };
         let theirs =
@@ -172,6 +180,18 @@ mod tests {
         compare(&mut results, "bandwidth", true);
         assert_eq!(results.all(0, "peer_ratio"), [3.0, 2.0]);
         assert!(results.all(1, "peer_ratio").is_empty());
+    }
+
+    #[test]
+    fn both_of_our_libraries_are_compared_with_the_others_and_not_with_each_other() {
+        let grid = ["newmad", "madmpi", "mpich"].map(|library| point(library, 1));
+        let mut results = Results::new(points(grid.to_vec()), 1);
+        for (index, figure) in [2.0, 6.0, 4.0].into_iter().enumerate() {
+            results.add(index, "half_round_trip", 0, &[figure]);
+        }
+        compare(&mut results, "half_round_trip", false);
+        let ratios = [0, 1, 2].map(|index| results.all(index, "peer_ratio"));
+        assert_eq!(ratios, [vec![0.5], vec![1.5], vec![]]);
     }
 
     #[test]

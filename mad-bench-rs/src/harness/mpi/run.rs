@@ -21,7 +21,10 @@ pub(crate) fn work(bench: &Bench, spec: &Spec) -> WorkResult {
         let program = with(config);
         let [a, b, c] = program.numbers;
         let point = format!("{number}:{a}:{b}:{c}");
-        match programs.iter_mut().find(|(known, _)| known.name == program.name) {
+        match programs
+            .iter_mut()
+            .find(|(known, _)| known.name == program.name && known.ranks == program.ranks)
+        {
             Some((_, points)) => points.push(point),
             None => programs.push((program, vec![point])),
         }
@@ -35,8 +38,10 @@ pub(crate) fn work(bench: &Bench, spec: &Spec) -> WorkResult {
     let numbers: Vec<usize> = spec.points.iter().map(|(number, _)| *number).collect();
     for (program, points) in &programs {
         let path = installed.build(program.name)?;
-        let mut command = installed.launch(&path, driver);
-        command.arg(cores(program.share)).arg(spec.iters.to_string()).args(points);
+        let cores = allowed_cpus();
+        let mut command =
+            installed.launch(&path, driver, (program.ranks, program.ranks as usize > cores.len()));
+        command.arg(places(program, &cores)).arg(spec.iters.to_string()).args(points);
         let mut heard = 0;
         let mut wrong = None;
         let outcome = program::run(&mut command, |line| {
@@ -92,23 +97,26 @@ fn parse(line: &str, numbers: &[usize]) -> Option<Record> {
     }
 }
 
-/// The cores of the two processes: one each, as [`super::super::worker::own_core`] has it, or half of all. As `peer.h`
-/// takes them.
-fn cores(share: bool) -> String {
-    let cpus = allowed_cpus();
-    let lists = [0, 1].map(|rank| {
-        let cores = if share { own_share(rank, &cpus) } else { &[cpus[rank % cpus.len()]] };
-        let words: Vec<String> = cores.iter().map(ToString::to_string).collect();
+/// The cores of the processes, as `peer.h` takes them: one each, as [`super::super::worker::own_core`] has it, or an even
+/// part of all. Where there are more processes than cores, they are where their launcher puts them.
+fn places(program: &Program, cores: &[usize]) -> String {
+    let ranks = program.ranks as usize;
+    if !program.share && ranks > cores.len() {
+        return "any".into();
+    }
+    let lists = (0..ranks).map(|rank| {
+        let own = if program.share { own_share(rank, ranks, cores) } else { &cores[rank..][..1] };
+        let words: Vec<String> = own.iter().map(ToString::to_string).collect();
         words.join(",")
     });
-    lists.join("/")
+    lists.collect::<Vec<_>>().join("/")
 }
 
 /// A process's part of the cores.
-fn own_share(rank: usize, cpus: &[usize]) -> &[usize] {
-    match cpus.len() / 2 {
-        0 => cpus,
-        half => &cpus[rank * half..(rank + 1) * half],
+fn own_share(rank: usize, ranks: usize, cores: &[usize]) -> &[usize] {
+    match cores.len() / ranks {
+        0 => cores,
+        part => &cores[rank * part..(rank + 1) * part],
     }
 }
 
@@ -133,8 +141,12 @@ mod tests {
 
     #[test]
     fn cores_are_shared_out_evenly() {
-        assert_eq!(own_share(1, &[0, 1, 2, 3]), [2, 3]);
-        assert_eq!(own_share(0, &[4, 5, 6]), [4]);
-        assert_eq!(own_share(1, &[7]), [7]);
+        assert_eq!(own_share(1, 2, &[0, 1, 2, 3]), [2, 3]);
+        assert_eq!(own_share(0, 2, &[4, 5, 6]), [4]);
+        assert_eq!(own_share(1, 2, &[7]), [7]);
+        let program = |ranks, share| Program { ranks, share, ..Program::pair("halo", [0; 3]) };
+        assert_eq!(places(&program(2, false), &[3, 5]), "3/5");
+        assert_eq!(places(&program(2, true), &[0, 1, 2, 3]), "0,1/2,3");
+        assert_eq!(places(&program(4, false), &[3, 5]), "any");
     }
 }
