@@ -10,7 +10,7 @@ use crate::api::options::{RecvOptions, SendOptions};
 use crate::api::owned::Owned;
 use crate::api::request::{Owner, Request};
 pub use crate::api::several::Awaited;
-use crate::api::several::What;
+use crate::api::several::{What, wait_any_opening};
 use crate::error::Error;
 use crate::request::tag::EXACT;
 use crate::session::Session;
@@ -96,6 +96,17 @@ impl RawRequest {
     pub fn is_short(&self) -> bool {
         self.under_way().is_none_or(|owned: &Owned| owned.request().is_short())
     }
+}
+
+/// As [`wait_any`](crate::wait_any), by a thread that is not the program's: code that is called inside the program's
+/// calls only ([`Operator::in_calls`](crate::coll::Operator::in_calls)) is not called because of this wait.
+///
+/// # Context
+/// Kernel threads.
+/// # Blocking
+/// The calling thread.
+pub fn wait_any_aside(requests: &mut [Awaited<'_>]) -> Option<usize> {
+    wait_any_opening(requests, false)
 }
 
 impl Session {

@@ -40,6 +40,32 @@ fn every_operation_in_groups_of_every_size() {
 }
 
 #[test]
+fn series_of_collectives_are_started_in_any_order() {
+    each(&world(4), |session| {
+        let (group, rank) = (session.world().unwrap(), session.rank());
+        for round in 0..200u64 {
+            let mut order: Vec<u16> = (0..5).collect();
+            order.rotate_left((rank as usize + round as usize) % 5);
+            let sum = Op::sum();
+            let started: Vec<_> = order
+                .into_iter()
+                .map(|series| {
+                    let data = vec![1000 * u64::from(series) + round; 300];
+                    (series, group.allreduce(data, &sum).start_in(series).unwrap())
+                })
+                .collect();
+            let mut own = [round];
+            group.allreduce(&mut own, &sum).wait().unwrap();
+            assert_eq!(own, [4 * round]);
+            for (series, pending) in started {
+                let expected = 4 * (1000 * u64::from(series) + round);
+                assert!(pending.wait().unwrap().iter().all(|&value| value == expected));
+            }
+        }
+    });
+}
+
+#[test]
 fn every_algorithm_over_real_messages() {
     let forced = [
         ("bcast", &["binomial", "chain", "scatter_allgather"][..]),

@@ -8,7 +8,7 @@ use newmad::coll::{Blocks, Pending, Task};
 use newmad::raw::Awaited;
 
 use crate::abi::*;
-use crate::comm::Comm;
+use crate::comm::{Comm, Series};
 use crate::datatype::{self, Choice};
 use crate::error::Fault;
 use crate::handle::Ref;
@@ -83,15 +83,23 @@ struct SignatureExchange {
     all: Vec<u8>,
 }
 
-fn start(comm: &Ref<Comm>, call: &Call) -> Result<SignatureExchange, Fault> {
-    // Both groups' collectives keep one order: the same thread calls both.
+fn start(
+    comm: &Ref<Comm>,
+    call: &Call,
+    series: Option<Series>,
+) -> Result<SignatureExchange, Fault> {
+    // Both groups' collectives keep one order, or are in the same series: the same thread calls both.
     let group = comm.checking_group()?;
     let mine = call.signature().to_vec();
     let mut all = vec![0; SIGNATURE * comm.group.size() as usize];
     let task = Task::Allgather { blocks: Blocks::Even(SIGNATURE) };
     // SAFETY: the memory stays where it is, and is read after the end: `Drop` waits.
-    let pending =
-        unsafe { group.bytes(&task, None, &raw const mine[..], &raw mut all[..], false).start()? };
+    let exchange =
+        unsafe { group.bytes(&task, None, &raw const mine[..], &raw mut all[..], false) };
+    let pending = match series {
+        None => exchange.start()?,
+        Some(series) => exchange.start_in(series.number())?,
+    };
     Ok(SignatureExchange { comm: comm.clone(), pending, own: call.words(), mine, all })
 }
 
@@ -128,19 +136,20 @@ pub(super) fn check(comm: &Ref<Comm>, call: &Call) -> Result<(), Fault> {
     if !is_on() || comm.remote.is_some() {
         return Ok(());
     }
-    start(comm, call)?.verdict()
+    start(comm, call, None)?.verdict()
 }
 
 /// Checks beside a collective with a request: the program learns of a difference instead of waiting for ever.
 pub(super) fn check_beside(
     comm: &Ref<Comm>,
     call: &Call,
+    series: Option<Series>,
     operation: Arc<dyn Operation>,
 ) -> Result<Arc<dyn Operation>, Fault> {
     if !is_on() || comm.remote.is_some() {
         return Ok(operation);
     }
-    let exchange = start(comm, call)?;
+    let exchange = start(comm, call, series)?;
     Ok(Arc::new(CheckedOperation { exchange, operation, verdict: OnceLock::new() }))
 }
 

@@ -2,29 +2,28 @@
 
 use std::sync::Arc;
 
-use crate::comm::Comm;
+use crate::comm::{Comm, Series};
 use crate::datatype::Elements;
 use crate::error::Fault;
 use crate::handle::Ref;
 use crate::request::{Messages, Operation, StatusOf};
 
-/// Internal tags of a communicator (see `comm`): of exchanges, of messages to oneself, and of neighbours from that one
-/// on.
-pub(super) const TAG: u32 = 16;
-pub(super) const OWN_TAG: u32 = 17;
-pub(super) const NEIGHBOURS: u32 = 1024;
+/// The lane of messages to oneself.
+pub(super) const OWN_LANE: u32 = 1;
 
-/// One message: the process, the tag on the wire, the elements.
+/// One message: the process, the lane, the elements. Messages of an exchange between the same two ranks match in the
+/// order of the lists if they are in the same lane.
 #[derive(Clone)]
 pub(super) struct Message {
     pub(super) process: u32,
-    pub(super) tag: u64,
+    pub(super) lane: u32,
     pub(super) elements: Elements,
 }
 
-/// An exchange. Messages between the same two ranks and with the same tag match in the order of the lists.
+/// An exchange.
 pub(crate) struct Exchange {
     pub(super) comm: Ref<Comm>,
+    pub(super) series: Option<Series>,
     pub(super) receives: Vec<Message>,
     pub(super) sends: Vec<Message>,
 }
@@ -32,11 +31,12 @@ pub(crate) struct Exchange {
 impl Exchange {
     pub(super) fn start(&self) -> Result<Arc<dyn Operation>, Fault> {
         let mut messages = Messages::new(&self.comm, StatusOf::Nothing);
-        for Message { process, tag, elements } in &self.receives {
-            messages.receive(*process, *tag, elements.data()?)?;
+        let tag = |lane: u32| self.comm.exchange_tag(self.series, lane);
+        for Message { process, lane, elements } in &self.receives {
+            messages.receive(*process, tag(*lane), elements.data()?)?;
         }
-        for Message { process, tag, elements } in &self.sends {
-            messages.send(*process, *tag, elements.outgoing()?)?;
+        for Message { process, lane, elements } in &self.sends {
+            messages.send(*process, tag(*lane), elements.outgoing()?)?;
         }
         Ok(Arc::new(messages))
     }

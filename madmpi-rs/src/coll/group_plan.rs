@@ -5,7 +5,7 @@ use std::sync::Arc;
 use newmad::coll::{Bytes, Collective, Operator, Task};
 
 use super::buffers::{Buffer, Memory};
-use crate::comm::Comm;
+use crate::comm::{Comm, Series};
 use crate::datatype::Elements;
 use crate::error::Fault;
 use crate::handle::Ref;
@@ -15,6 +15,7 @@ use crate::request::collective::{Finish, operation};
 /// A collective of newmad, and the data that it is started with.
 pub(crate) struct GroupPlan {
     pub(super) comm: Ref<Comm>,
+    pub(super) series: Option<Series>,
     pub(super) task: Task,
     pub(super) operator: Option<Operator>,
     pub(super) input: Buffer,
@@ -31,6 +32,7 @@ impl GroupPlan {
     pub(super) fn new(comm: &Ref<Comm>, task: Task) -> GroupPlan {
         GroupPlan {
             comm: comm.clone(),
+            series: None,
             task,
             operator: None,
             input: Buffer::Nothing,
@@ -81,7 +83,11 @@ impl GroupPlan {
     /// Starts it as an operation.
     pub(super) fn start(&self) -> Result<Arc<dyn Operation>, Fault> {
         let (input, output) = self.lend()?;
-        let pending = self.collective(&input, &output)?.start()?;
+        let collective = self.collective(&input, &output)?;
+        let pending = match self.series {
+            None => collective.start()?,
+            Some(series) => collective.start_in(series.number())?,
+        };
         let blocks = self.results().to_vec();
         let finish: Finish = Box::new(move || {
             drop(input);

@@ -5,13 +5,16 @@
 //! | barrier, all-to-all kinds, gather, scatter | messages to and from each rank of the other side |
 //! | broadcast | the root sends to the other side's leader (its rank 0), which broadcasts there |
 //! | reductions | to the own leader; the leaders exchange; the result goes to the ranks that receive it |
+//!
+//! A stage begins when the one before is over, at each rank at another time. So each call is a series of its own
+//! (`comm::series`), and several that are outstanding do not meet each other's stages.
 
 use core::ffi::c_int;
 
 use newmad::coll::{Blocks, Operator, Task};
 
 use super::buffers::{self, Buffer, Layout};
-use super::exchange::{Exchange, Message};
+use super::exchange::{Exchange, Message, OWN_LANE};
 use super::group_plan::GroupPlan;
 use super::plan::{Plan, Stages};
 use crate::abi::*;
@@ -47,14 +50,10 @@ fn role(comm: &Comm, root: c_int) -> Result<Role, Fault> {
     }
 }
 
-fn tag(comm: &Comm) -> u64 {
-    comm.internal_tag(super::exchange::TAG)
-}
-
 fn message(comm: &Comm, rank: u32, elements: Elements) -> Result<Message, Fault> {
     let process = comm.peers().process(rank);
     let process = process.ok_or_else(|| comm.bad_rank("rank", rank as c_int))?;
-    Ok(Message { process, tag: tag(comm), elements })
+    Ok(Message { process, lane: 0, elements })
 }
 
 fn messages(comm: &Comm, blocks: Vec<Elements>) -> Result<Vec<Message>, Fault> {
@@ -99,7 +98,7 @@ pub(super) fn barrier(comm: &Ref<Comm>) -> Result<Plan, Fault> {
 }
 
 fn exchange(comm: &Ref<Comm>, receives: Vec<Message>, sends: Vec<Message>) -> Plan {
-    Plan::Exchange(Exchange { comm: comm.clone(), receives, sends })
+    Plan::Exchange(Exchange { comm: comm.clone(), series: None, receives, sends })
 }
 
 pub(super) fn bcast(comm: &Ref<Comm>, buffer: Choice, root: c_int) -> Result<Plan, Fault> {
@@ -236,8 +235,7 @@ pub(super) fn allreduce(
 /// Unpacks by a message to oneself.
 fn to_oneself(comm: &Ref<Comm>, from: Elements, into: Elements) -> Result<Plan, Fault> {
     let process = comm.session.rank();
-    let tag = comm.internal_tag(super::exchange::OWN_TAG);
-    let message = |elements| Message { process, tag, elements };
+    let message = |elements| Message { process, lane: OWN_LANE, elements };
     Ok(exchange(comm, vec![message(into)], vec![message(from)]))
 }
 

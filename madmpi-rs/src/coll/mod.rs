@@ -8,6 +8,7 @@
 //! | `group_plan` | a collective of newmad, with its data in place or packed | one group |
 //! | `exchange` | messages to and from several ranks, all at once | neighbours; intercommunicators |
 //! | `plan` | stages: plans one after the other | intercommunicators: here, between leaders, there |
+//! | `driver` | a thread that begins the next stages | those with a request |
 //!
 //! `buffers`: the data in memory. `all`, `rooted`, `reduce`, `neighbours`, `inter`: the plans of the functions.
 //! `check`: whether all members call the same collective (`NMAD_CHECK=1`). `dup`: duplicating a communicator in the
@@ -16,6 +17,7 @@
 mod all;
 mod buffers;
 mod check;
+mod driver;
 pub(crate) mod dup;
 mod exchange;
 mod group_plan;

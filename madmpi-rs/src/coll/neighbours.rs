@@ -2,12 +2,12 @@
 //!
 //! Between two processes there may be several edges. In a graph, messages of one pair match in the order in which both
 //! list them. In a grid, what goes in a direction comes from that direction: with two processes round a ring, what was
-//! sent to the left comes from the right. So messages in a grid have a tag for each direction.
+//! sent to the left comes from the right. So messages in a grid have a lane for each direction.
 
 use core::ffi::c_int;
 
 use super::buffers::Layout;
-use super::exchange::{Exchange, Message, NEIGHBOURS};
+use super::exchange::{Exchange, Message};
 use super::plan::Plan;
 use crate::abi::*;
 use crate::comm::Comm;
@@ -21,7 +21,7 @@ fn messages(
     comm: &Comm,
     neighbours: &[c_int],
     blocks: Vec<Elements>,
-    tag: impl Fn(u32) -> u32,
+    lane: impl Fn(u32) -> u32,
 ) -> Result<Vec<Message>, Fault> {
     let mut all = Vec::with_capacity(blocks.len());
     for (index, (&rank, elements)) in neighbours.iter().zip(blocks).enumerate() {
@@ -30,8 +30,7 @@ fn messages(
         }
         let process = u32::try_from(rank).ok().and_then(|rank| comm.group.process(rank));
         let process = process.ok_or_else(|| comm.bad_rank("neighbour", rank))?;
-        let tag = comm.internal_tag(NEIGHBOURS + tag(index as u32));
-        all.push(Message { process, tag, elements });
+        all.push(Message { process, lane: lane(index as u32), elements });
     }
     Ok(all)
 }
@@ -48,5 +47,5 @@ pub(crate) fn neighbours(comm: &Ref<Comm>, send: Layout, recv: Layout) -> Result
     let arriving = |index: u32| if grid { index } else { 0 };
     let sends = messages(comm, &destinations, send.blocks(destinations.len() as u32)?, leaving)?;
     let receives = messages(comm, &sources, recv.blocks(sources.len() as u32)?, arriving)?;
-    Ok(Plan::Exchange(Exchange { comm: comm.clone(), receives, sends }))
+    Ok(Plan::Exchange(Exchange { comm: comm.clone(), series: None, receives, sends }))
 }

@@ -5,10 +5,11 @@ use std::sync::{Arc, OnceLock};
 use newmad::raw::Awaited;
 
 use super::check::{self, Call};
+use super::driver;
 use super::exchange::Exchange;
 use super::group_plan::GroupPlan;
 use crate::abi::*;
-use crate::comm::Comm;
+use crate::comm::{Comm, Series};
 use crate::error::Fault;
 use crate::handle::Ref;
 use crate::request::{Operation, Outcome, complete, new_operation, new_persistent_operation};
@@ -36,6 +37,28 @@ impl Operation for Nothing {
 }
 
 impl Plan {
+    /// Puts it into a series.
+    fn in_series(&mut self, series: Series) {
+        match self {
+            Plan::Group(plan) => plan.series = Some(series),
+            Plan::Exchange(exchange) => exchange.series = Some(series),
+            Plan::Stages(stages) => {
+                // It was not started, so nothing else has a reference.
+                let plans = Arc::get_mut(&mut stages.plans);
+                plans.into_iter().flatten().for_each(|plan| plan.in_series(series));
+            }
+            Plan::Nothing => {}
+        }
+    }
+
+    /// The plan of a call that is carried out once: between two groups, in a series of its own.
+    fn once(mut self, comm: &Comm) -> Plan {
+        if comm.remote.is_some() {
+            self.in_series(comm.series_of_call());
+        }
+        self
+    }
+
     /// Begins the operation.
     ///
     /// # Errors
@@ -44,7 +67,7 @@ impl Plan {
         match self {
             Plan::Group(plan) => plan.start(),
             Plan::Exchange(exchange) => exchange.start(),
-            Plan::Stages(stages) => Ok(stages.start()),
+            Plan::Stages(stages) => Ok(Arc::new(stages.start())),
             Plan::Nothing => Ok(Arc::new(Nothing)),
         }
     }
@@ -69,18 +92,23 @@ impl Stages {
         Stages { plans: plans.into(), room: room.into() }
     }
 
-    pub(super) fn start(&self) -> Arc<dyn Operation> {
+    fn start(&self) -> StagesOperation {
         let running = StagesOperation {
             plans: self.plans.clone(),
             _room: self.room.clone(),
             begun: self.plans.iter().map(|_| OnceLock::new()).collect(),
         };
         running.awaited(); // the first one begins now
-        Arc::new(running)
+        running
     }
 }
 
 impl StagesOperation {
+    /// Whether no stage is left to be begun.
+    fn is_at_its_last(&self) -> bool {
+        self.begun.last().is_none_or(|last| last.get().is_some())
+    }
+
     /// The current operation and what it waits for, or how they all ended.
     fn current(&self) -> Result<(&Arc<dyn Operation>, Awaited<'_>), Outcome> {
         for (plan, begun) in self.plans.iter().zip(&self.begun) {
@@ -121,13 +149,28 @@ impl Operation for StagesOperation {
     }
 }
 
+impl Plan {
+    /// Begins the operation, which goes on whatever the program waits for.
+    ///
+    /// # Errors
+    /// As [`Plan::start`].
+    fn start_aside(&self, comm: &Comm) -> Result<Arc<dyn Operation>, Fault> {
+        let Plan::Stages(stages) = self else { return self.start() };
+        let operation = stages.start();
+        if operation.is_at_its_last() {
+            return Ok(Arc::new(operation));
+        }
+        driver::drive(Arc::new(operation), &comm.session)
+    }
+}
+
 /// The blocking form.
 ///
 /// # Errors
 /// Members call different collectives; the collective has failed.
 pub(crate) fn run(comm: &Ref<Comm>, call: &Call, plan: Plan) -> Result<(), Fault> {
     check::check(comm, call)?;
-    match plan {
+    match plan.once(comm) {
         // The leaders of an intercommunicator do these as one of several stages, which are started. What one member
         // starts, all do.
         Plan::Group(plan) if comm.remote.is_none() => plan.run(),
@@ -140,14 +183,19 @@ pub(crate) fn run(comm: &Ref<Comm>, call: &Call, plan: Plan) -> Result<(), Fault
 /// # Errors
 /// As [`Plan::start`].
 pub(crate) fn begin(comm: &Ref<Comm>, call: &Call, plan: Plan) -> Result<MPI_Request, Fault> {
-    new_operation(check::check_beside(comm, call, plan.start()?)?)
+    let operation = plan.once(comm).start_aside(comm)?;
+    new_operation(check::check_beside(comm, call, None, operation)?)
 }
 
 /// The form with a persistent request.
 ///
 /// # Errors
-/// No request is left.
-pub(crate) fn prepare(comm: &Ref<Comm>, call: Call, plan: Plan) -> Result<MPI_Request, Fault> {
+/// No request is left; as [`Comm::series_of_persistent`].
+pub(crate) fn prepare(comm: &Ref<Comm>, call: Call, mut plan: Plan) -> Result<MPI_Request, Fault> {
+    let kept = comm.series_of_persistent()?;
+    plan.in_series(kept.series);
     let comm = comm.clone();
-    new_persistent_operation(move || check::check_beside(&comm, &call, plan.start()?))
+    new_persistent_operation(move || {
+        check::check_beside(&comm, &call, Some(kept.series), plan.start_aside(&comm)?)
+    })
 }

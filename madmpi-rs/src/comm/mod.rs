@@ -10,6 +10,7 @@
 //! | `agreement` | how the processes that make a communicator agree on a context |
 //! | `create`, `inter` | communicators made of others, and those with two sides |
 //! | `kinds` | parts by the resources that processes share |
+//! | `series` | which collectives meet, where the order of their starts does not say it |
 //! | `topology` | communicators with a topology |
 
 mod agreement;
@@ -17,6 +18,7 @@ pub(crate) mod context;
 mod create;
 pub(crate) mod inter;
 pub(crate) mod kinds;
+mod series;
 pub(crate) mod topology;
 
 use core::ffi::c_int;
@@ -36,6 +38,7 @@ use marcel::plumbing::KernelMutex;
 
 pub(crate) use agreement::Agreement;
 pub(crate) use create::SplitKey;
+pub(crate) use series::{KeptSeries, Series};
 
 static COMMS: Table<Comm> = Table::new();
 
@@ -64,6 +67,7 @@ pub(crate) struct Comm {
     union: OnceLock<newmad::coll::Group>,
     checking: OnceLock<newmad::coll::Group>,
     making: KernelMutex<()>,
+    numbers: Arc<series::Numbers>,
 }
 
 /// What the program sets.
@@ -195,6 +199,7 @@ impl Comm {
             union: OnceLock::new(),
             checking: OnceLock::new(),
             making: KernelMutex::new(()),
+            numbers: Arc::default(),
         })
     }
 
@@ -323,6 +328,24 @@ impl Comm {
     /// An internal tag that holds a tag of the program.
     pub(crate) fn internal_tag_of(&self, tag: c_int) -> u64 {
         self.internal_tag(1 << 30 | tag as u32)
+    }
+
+    /// A tag for messages of an exchange. Messages of the same lane between two processes match in order.
+    pub(crate) fn exchange_tag(&self, series: Option<Series>, lane: u32) -> u64 {
+        self.internal_tag(series::lane_tag(series, lane))
+    }
+
+    /// The series of a call between two groups.
+    pub(crate) fn series_of_call(&self) -> Series {
+        self.numbers.of_call()
+    }
+
+    /// The series of a persistent collective that is being made.
+    ///
+    /// # Errors
+    /// The one that had the number before exists still.
+    pub(crate) fn series_of_persistent(&self) -> Result<KeptSeries, Fault> {
+        self.numbers.of_persistent()
     }
 
     /// # Errors

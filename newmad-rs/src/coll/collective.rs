@@ -93,13 +93,37 @@ impl<B: Buffers> Collective<'_, B> {
     where
         B: Send + 'static,
     {
+        self.begin(None)
+    }
+
+    /// As [`start`](Collective::start), in a series that all members name with the same number. Members start the
+    /// collectives of a series in the same order; those of different series, and others, in any.
+    ///
+    /// # Context
+    /// Green threads and kernel threads.
+    /// # Blocking
+    /// No.
+    /// # Errors
+    /// As [`start`](Collective::start).
+    pub fn start_in(self, series: u16) -> Result<Pending<B::Result>, Error>
+    where
+        B: Send + 'static,
+    {
+        self.begin(Some(series))
+    }
+
+    fn begin(self, series: Option<u16>) -> Result<Pending<B::Result>, Error>
+    where
+        B: Send + 'static,
+    {
         let Collective { group, task, operator, buffers, in_place } = self;
         let mut buffers = Box::new(buffers);
         let memory = buffers.memory();
         check(&task, operator, (group.rank(), group.size()), memory, in_place)?;
         // SAFETY: checked; the elements do not move when their owners do, and the run keeps those until it is over.
         // What `Bytes` has was promised.
-        let run = unsafe { group.start(&task, operator, memory, in_place, buffers.kept())? };
+        let run =
+            unsafe { group.start(&task, operator, memory, in_place, (series, buffers.kept()))? };
         Ok(Pending::new(run, B::take))
     }
 }

@@ -13,7 +13,7 @@ use crate::coll::recorder::Recorder;
 use crate::coll::scratch::Spare;
 use crate::coll::task::Task;
 use crate::error::Error;
-use crate::request::tag::COLLECTIVES;
+use crate::request::tag::{COLLECTIVES, SERIES};
 use crate::session::Inner;
 use marcel::plumbing::KernelMutex;
 
@@ -142,6 +142,16 @@ impl Context {
 
     pub(super) fn tag(&self, number: u64) -> u64 {
         COLLECTIVES | self.id << NUMBER_BITS | number
+    }
+
+    /// The tag of the collectives of a series.
+    pub(super) fn series_tag(&self, series: u16) -> u64 {
+        SERIES | self.id << NUMBER_BITS | u64::from(series)
+    }
+
+    /// All tags of the group: a value, and the bits of it that count.
+    pub(super) fn all_tags(&self) -> (u64, u64) {
+        (self.tag(0), !(LAST | COLLECTIVES ^ SERIES))
     }
 
     /// The tag of notices that the group is over.

@@ -6,6 +6,10 @@
 //! (After 65 534 collectives numbers come again. By then the older one is over at the receiver, since no more than half
 //! of that may be outstanding; and messages of one tag do not overtake each other.)
 //!
+//! A collective in a *series* has the series in the place of the number, and another mark in the upper bits. All
+//! collectives of a series have one tag: members start these in the same order, whatever they start beside them, and
+//! messages of one tag do not overtake each other.
+//!
 //! Members have to agree on the id, and do so without a message: it is a hash of what they all know. For a group made
 //! from the session: its members, and how many groups of just these members were made before; so members make groups of
 //! the same members in the same order. For a part or a duplicate of a group: the id of that group, how many were made

@@ -41,10 +41,14 @@ impl Group {
         operator: Option<&Operator>,
         memory: Memory,
         in_place: bool,
-        kept: Option<Box<dyn Any + Send>>,
+        (series, kept): (Option<u16>, Option<Box<dyn Any + Send>>),
     ) -> Result<Arc<Run>, Error> {
         let plan = self.plan(task, self.choose(task, operator), operator, &memory, in_place)?;
-        let next = self.context.next();
+        let context = &self.context;
+        let next = match series {
+            None => context.next(),
+            Some(series) => (context.series_tag(series), false),
+        };
         // SAFETY: the caller's promise.
         Ok(unsafe { self.begin((plan, 0, &[]), next, operator, memory, kept) })
     }

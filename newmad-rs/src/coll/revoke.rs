@@ -6,7 +6,7 @@ use std::sync::Arc;
 use pioman::Manager;
 
 use crate::callback::CallbackRequest;
-use crate::coll::context::{Context, LAST};
+use crate::coll::context::Context;
 use crate::coll::failure::Failure;
 use crate::error::Error;
 use crate::request::{ANY_SOURCE, Request};
@@ -30,16 +30,16 @@ impl Context {
             alone(self, notice, None);
         }
         // The janitor. It ends with the session, or when no peer is left.
-        alone(self, anything(self.tag(0)), Some(self.tag(0)));
+        alone(self, anything(self.all_tags()), Some(self.all_tags()));
     }
 }
 
-/// A receive of nothing, for whatever comes for the group of that tag.
-fn anything(tag: u64) -> Request {
+/// A receive of nothing, for whatever comes with these tags.
+fn anything((tag, mask): (u64, u64)) -> Request {
     let nothing = std::ptr::slice_from_raw_parts_mut(NonNull::dangling().as_ptr(), 0);
     // SAFETY: no byte is received.
     let receive = unsafe { Request::recv(ANY_SOURCE, tag, nothing, false) };
-    receive.masked(!LAST)
+    receive.masked(mask)
 }
 
 /// A request without memory and without an owner: it frees itself at its end, or receives anything once more.
@@ -48,11 +48,11 @@ struct Alone {
     callback: CallbackRequest,
     // Not the session itself, which could not close as long as the janitor works.
     manager: Arc<Manager>,
-    /// The tag of the janitor's receives.
-    sweeps: Option<u64>,
+    /// The tags of the janitor's receives.
+    sweeps: Option<(u64, u64)>,
 }
 
-fn alone(context: &Context, request: Request, sweeps: Option<u64>) {
+fn alone(context: &Context, request: Request, sweeps: Option<(u64, u64)>) {
     let Inner { engine, manager, .. } = &*context.session;
     let callback = CallbackRequest::new(engine, Request::close());
     let boxed = Box::into_raw(Box::new(Alone { callback, manager: manager.clone(), sweeps }));
@@ -73,11 +73,11 @@ unsafe fn ended(callback: NonNull<CallbackRequest>) {
     let this: *mut Alone = callback.as_ptr().cast();
     // SAFETY: over, so it is ours alone; the box was leaked by `alone`.
     unsafe {
-        while let (Some(tag), Ok(_) | Err(Error::Truncated { .. })) =
+        while let (Some(tags), Ok(_) | Err(Error::Truncated { .. })) =
             ((*this).sweeps, (*this).callback.result())
         {
             let manager = (*this).manager.clone();
-            if !CallbackRequest::start(callback, &manager, anything(tag), ended) {
+            if !CallbackRequest::start(callback, &manager, anything(tags), ended) {
                 return;
             }
         }

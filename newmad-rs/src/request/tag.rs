@@ -10,6 +10,8 @@ pub(crate) const COLLECTIVES: u64 = RESERVED | 1 << 56;
 pub(crate) const CALLS: u64 = RESERVED | 2 << 56;
 pub(crate) const PACKS: u64 = RESERVED | 3 << 56;
 pub(crate) const SAMPLING: u64 = RESERVED | 4 << 56;
+/// Collectives in a series. One bit apart from [`COLLECTIVES`]: one receive with a mask takes both.
+pub(crate) const SERIES: u64 = RESERVED | 5 << 56;
 /// Every bit of the tag counts.
 pub(crate) const EXACT: u64 = u64::MAX;
 

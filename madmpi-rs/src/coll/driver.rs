@@ -1,0 +1,109 @@
+//! The driver: a thread of the library's that carries on collectives of several stages which the program does not wait
+//! for. The next stage begins when a thread finds the one before over. The thread that waits for the request may wait
+//! for another one first, whose next stage is the turn of a process that in turn waits for this one.
+//!
+//! ```text
+//!   begun ──last stage begun──▶ the request waits for the operation itself
+//!     └────more stages──▶ in the driver's inbox ──▶ driven ──over──▶ done: the request's completion
+//! ```
+//!
+//! The thread starts with the first such operation, and sleeps while there is none. It alone waits for the operations
+//! that it drives. It opens no gate for the program's operators, which are called inside the program's calls only.
+//!
+//! Rejected: that each wait of the program carries all of them on (a wait would have as many reasons to wake as there are
+//! operations); a thread for each.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use newmad::raw::{Awaited, wait_any_aside};
+use pioman::Completion;
+
+use crate::abi::MPI_ERR_OTHER;
+use crate::error::Fault;
+use crate::request::{Operation, Outcome};
+
+/// An operation that the driver carries on.
+struct Driven {
+    operation: Arc<dyn Operation>,
+    session: newmad::Session,
+    done: Completion,
+}
+
+impl Operation for Driven {
+    fn awaited(&self) -> Option<Awaited<'_>> {
+        self.session.awaited(&self.done).pending()
+    }
+
+    fn outcome(&self) -> Outcome {
+        self.operation.outcome()
+    }
+}
+
+/// What the driver has not taken yet.
+struct Inbox {
+    new: Vec<Arc<Driven>>,
+    /// Completed when there is something new, while the driver waits for operations.
+    rung: Option<Arc<Completion>>,
+    runs: bool,
+}
+
+static INBOX: Mutex<Inbox> = Mutex::new(Inbox { new: Vec::new(), rung: None, runs: false });
+static NEW: Condvar = Condvar::new();
+
+fn inbox() -> MutexGuard<'static, Inbox> {
+    INBOX.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Gives an operation to the driver; what the program waits for instead.
+///
+/// # Errors
+/// The system starts no thread.
+pub(super) fn drive(
+    operation: Arc<dyn Operation>,
+    session: &newmad::Session,
+) -> Result<Arc<dyn Operation>, Fault> {
+    let driven = Driven { operation, session: session.clone(), done: Completion::new() };
+    let driven = Arc::new(driven);
+    let mut inbox = inbox();
+    if !inbox.runs {
+        let thread = std::thread::Builder::new().name("mad-stages".into()).spawn(run);
+        let why = |error| format!("no thread for collectives between two groups: {error}");
+        thread.map_err(|error| Fault::new(MPI_ERR_OTHER, why(error)))?;
+        inbox.runs = true;
+    }
+    inbox.new.push(driven.clone());
+    if let Some(rung) = inbox.rung.take() {
+        rung.complete();
+    }
+    NEW.notify_one();
+    Ok(driven)
+}
+
+fn run() {
+    let mut all: Vec<Arc<Driven>> = Vec::new();
+    loop {
+        let rung = Arc::new(Completion::new());
+        {
+            let mut inbox = inbox();
+            while all.is_empty() && inbox.new.is_empty() {
+                inbox = NEW.wait(inbox).unwrap_or_else(PoisonError::into_inner);
+            }
+            all.append(&mut inbox.new);
+            inbox.rung = Some(rung.clone());
+        }
+        // Looking at an operation begins its next stage.
+        all.retain(|driven| {
+            let over = driven.operation.awaited().is_none();
+            if over {
+                driven.done.complete();
+            }
+            !over
+        });
+        let Some(first) = all.first() else { continue };
+        let mut awaited = vec![first.session.awaited(&rung)];
+        // One that ends just now is over for the wait too.
+        awaited
+            .extend(all.iter().map(|driven| driven.operation.awaited().unwrap_or(Awaited::OVER)));
+        wait_any_aside(&mut awaited);
+    }
+}
