@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::event::EventfdFlags;
 use rustix::event::epoll::{self, CreateFlags};
 use rustix::rand::GetRandomFlags;
+use rustix::time::{TimerfdClockId, TimerfdFlags, timerfd_create};
 
 use crate::error::{Error, during, os};
 
@@ -25,6 +26,24 @@ pub(crate) fn epoll() -> Result<OwnedFd, Error> {
 pub(crate) fn eventfd() -> Result<OwnedFd, Error> {
     let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
     rustix::event::eventfd(0, flags).map_err(during("creating an event counter"))
+}
+
+/// A new timer descriptor, by the clock of [`now_ns`].
+pub(crate) fn timerfd() -> Result<OwnedFd, Error> {
+    let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
+    timerfd_create(TimerfdClockId::Monotonic, flags).map_err(during("creating a timer"))
+}
+
+/// Has a timer expire once, at that moment of [`now_ns`]; at 0: never. True: it will.
+pub(crate) fn expire_at(timer: &OwnedFd, ns: u64) -> bool {
+    let (tv_sec, tv_nsec) = ((ns / 1_000_000_000) as i64, (ns % 1_000_000_000) as _);
+    let once = libc::itimerspec {
+        it_interval: libc::timespec { tv_sec: 0, tv_nsec: 0 },
+        it_value: libc::timespec { tv_sec, tv_nsec },
+    };
+    let (fd, flags) = (timer.as_raw_fd(), libc::TFD_TIMER_ABSTIME);
+    // SAFETY: a local is read; a null pointer for the old value is allowed.
+    unsafe { libc::timerfd_settime(fd, flags, &once, std::ptr::null_mut()) == 0 }
 }
 
 /// Adds `fd` to an epoll descriptor.

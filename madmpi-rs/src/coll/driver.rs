@@ -66,7 +66,7 @@ pub(super) fn drive(
     let driven = Arc::new(driven);
     let mut inbox = inbox();
     if !inbox.runs {
-        let thread = std::thread::Builder::new().name("mad-stages".into()).spawn(run);
+        let thread = std::thread::Builder::new().name("madmpi-stages".into()).spawn(run);
         let why = |error| format!("no thread for collectives between two groups: {error}");
         thread.map_err(|error| Fault::new(MPI_ERR_OTHER, why(error)))?;
         inbox.runs = true;

@@ -178,6 +178,9 @@ pub(crate) fn wait_any_opening<R: Waited>(requests: &mut [R], opens: bool) -> Op
         let manager = &pending.first()?.session()?.manager;
         let mut patience = None;
         for what in &pending {
+            if let Some(session) = what.session() {
+                session.engine.send_held();
+            }
             match what {
                 What::Request(owned) => owned.parts().1.engine.will_wait(owned.request()),
                 What::Collective(run, _) if patient => patience = Some(run.patience()),

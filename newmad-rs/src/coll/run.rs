@@ -272,6 +272,7 @@ impl Run {
             budget::spend();
         }
         let manager = &self.context.session.manager;
+        self.context.session.engine.send_held();
         let deadline = Instant::now() + PATIENCE;
         let ended = match looking {
             Some(looking) => looking.wait_until(end, Hint::Short, Some(deadline)),

@@ -67,6 +67,14 @@ impl Engine {
         }
     }
 
+    /// Sends the messages that were held for a look of their sender: before that one waits.
+    #[inline]
+    pub(crate) fn send_held(&self) {
+        if self.signals.held.load(Ordering::Relaxed) {
+            self.with(|core| core.progress());
+        }
+    }
+
     /// Polls as long as there are events, and a little longer: while both sides of a large message poll, both copy,
     /// through the cache that they share; a side that sleeps now and then makes that several times slower. Over sockets
     /// it would be woken for each piece. True: the request is over. The caller then has a thread watch what others wait
@@ -147,9 +155,7 @@ impl Unfinished<'_> {
             return;
         }
         loop {
-            if self.engine.signals.held.load(Ordering::Relaxed) {
-                self.engine.with(|core| core.progress());
-            }
+            self.engine.send_held();
             if self.engine.signals.starved.load(Ordering::SeqCst) {
                 self.engine.feed();
             }

@@ -106,6 +106,7 @@ impl Driver for AnyDriver {
         fn doorbell(self: &Self) -> Option<&Arc<Bell>>;
         fn calls_the_kernel(self: &Self) -> bool;
         fn wake_oneself(self: &mut Self);
+        fn wake_oneself_at(self: &mut Self, ns: u64) -> bool;
         fn ready(self: &Self) -> Option<&Arc<Ready>>;
     }
 

@@ -183,6 +183,12 @@ pub(crate) trait Driver: Send {
     /// Makes the descriptor readable.
     fn wake_oneself(&mut self);
 
+    /// As [`Driver::wake_oneself`], at that moment of [`now_ns`](crate::sys::now_ns), and at no other for which this was
+    /// called before; 0: at none. False: the driver has no timer.
+    fn wake_oneself_at(&mut self, _ns: u64) -> bool {
+        false
+    }
+
     /// What becomes readable when a packet came while armed. `None`: nothing does.
     fn ready(&self) -> Option<&Arc<Ready>>;
 }

@@ -41,8 +41,10 @@ pub(crate) struct Core<D> {
     pub(crate) gathering: bool,
     /// Whether a kernel thread sleeps on behalf of the session, and so looks after messages that are held.
     pub(crate) patient: bool,
-    /// The sleeper was woken because messages are held.
+    /// The sleeper was woken because messages are held, or will be.
     pub(crate) called: bool,
+    /// When it will be, in nanoseconds; 0: no timer is set.
+    pub(crate) calls_at: u64,
     /// How many cores are idle, where strategies want to know: with several rails.
     pub(crate) idle: Option<Box<dyn Fn() -> usize + Send>>,
     /// How many parts of a large message are wanted.
@@ -87,6 +89,7 @@ impl<D: Driver> Core<D> {
             gathering: false,
             patient: false,
             called: false,
+            calls_at: 0,
             idle: None,
             chunks: Chunks::Rails,
             polls: 0,

@@ -10,6 +10,7 @@ use crate::memory::span::Span;
 use crate::net::{Driver, GATHER_MAX};
 use crate::proto::core::Core;
 use crate::proto::wrap::{Limits, eager, wrap};
+use crate::request::tag::is_collective;
 use crate::request::{Outcome, Place, Ref};
 use crate::strategy::packet::COPIED;
 use crate::strategy::selection::Selection;
@@ -85,11 +86,15 @@ impl<D: Driver> Core<D> {
         }
     }
 
-    /// Whether this message, for which the track is free, stays until the next look.
+    /// Whether this message, for which the track is free, stays until the next look. One of a collective does not: a peer
+    /// waits for it already, and often the next one depends on the answer.
     pub(crate) fn holds(&mut self, to: u32, request: Ref) -> bool {
         let threshold = self.gates.threshold;
         let chosen = &mut self.gates[to as usize].strategy;
         if !chosen.holds || !self.patient || request.is_waiting() || to == self.rank {
+            return false;
+        }
+        if is_collective(request.tag) {
             return false;
         }
         let message = message(request, threshold);

@@ -167,6 +167,9 @@ impl<D: Driver> Core<D> {
     pub(crate) fn flush_all(&mut self) -> bool {
         let mut any = false;
         self.signals.held.store(false, Ordering::Relaxed);
+        if self.calls_at != 0 {
+            self.call_off();
+        }
         for at in 0..self.gates.connected.len() {
             if let Some(&peer) = self.gates.connected.get(at) {
                 any |= self.flush(peer);

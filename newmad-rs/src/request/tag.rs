@@ -15,6 +15,11 @@ pub(crate) const SERIES: u64 = RESERVED | 5 << 56;
 /// Every bit of the tag counts.
 pub(crate) const EXACT: u64 = u64::MAX;
 
+/// Whether a tag belongs to a collective.
+pub(crate) fn is_collective(tag: u64) -> bool {
+    matches!(tag & (u64::MAX << 56), COLLECTIVES | SERIES)
+}
+
 /// The tags that a receive or a probe takes: those that agree with `value` in the bits of `mask`. A number stands for
 /// itself.
 ///

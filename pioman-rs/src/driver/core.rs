@@ -528,17 +528,37 @@ impl Leader<'_> {
         // An event that came for this thread must not wake the next sleeper, even if this thread did not sleep.
         self.0.registry.pin().acknowledge(these | reported);
     }
-}
 
-impl Drop for Leader<'_> {
-    fn drop(&mut self) {
+    /// Leaves without arming, if the leader's own wait, which goes on or pays its debt, sees to all that is pending: it
+    /// looks at `these` sources. Otherwise as dropped.
+    ///
+    /// (Each leader armed the watcher's set when it left. A wait that was woken by a message for which it did not wait, and
+    /// slept on, had the watcher woken by the next one, 950 times of 1,100 in vain.)
+    ///
+    /// A thread that has found a leader when it armed relies on this wait. One that has become a follower may rely on a
+    /// leader for longer; it has entered before it looked whether there is one, and this looks in the opposite order.
+    pub(super) fn leave_owing(self, _to: &Debt<'_>, these: u64) {
+        let leader = ManuallyDrop::new(self);
+        leader.leave(|driver, sources| {
+            sources.unattended_of(!these) == 0 && driver.leadership.followers.are_none()
+        });
+    }
+
+    /// Releases the role, disarms, and arms again unless that is `seen_to`, which is asked after the release.
+    fn leave(&self, seen_to: impl FnOnce(&Driver, &Pinned<'_>) -> bool) {
         let driver = self.0;
         let sources = driver.registry.pin();
         driver.leadership.release();
         sources.each().for_each(|(_, slot)| slot.source.disarm());
-        if driver.may_progress() {
+        if driver.may_progress() && !seen_to(driver, &sources) {
             driver.arm(Point::Wait, &sources);
         }
+    }
+}
+
+impl Drop for Leader<'_> {
+    fn drop(&mut self) {
+        self.leave(|_, _| false);
     }
 }
 

@@ -33,6 +33,11 @@ impl Followers {
         self.0[place].compare_exchange(into_raw(thread), null_mut(), SeqCst, Relaxed).is_ok()
     }
 
+    /// Whether no thread has a place.
+    pub(crate) fn are_none(&self) -> bool {
+        self.0.iter().all(|place| place.load(SeqCst).is_null())
+    }
+
     /// Wakes one thread; false if there is none. Progress path.
     pub(crate) fn wake_one(&self) -> bool {
         for place in &self.0 {

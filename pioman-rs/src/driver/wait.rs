@@ -118,14 +118,14 @@ impl Wait<'_> {
             if self.look() {
                 return self.completion.is_done();
             }
-            if self.sleep(choice) {
+            if self.sleep(choice, debt) {
                 return true;
             }
         }
     }
 
     /// Sleeps once, as the policy has chosen; true if the completion is complete.
-    fn sleep(&mut self, choice: Choice) -> bool {
+    fn sleep(&mut self, choice: Choice, debt: &Debt<'_>) -> bool {
         (self.before_sleep)();
         let before = Instant::now();
         let again = choice.again.and_then(|time| before.checked_add(time));
@@ -136,7 +136,7 @@ impl Wait<'_> {
         let waiting = self.driver.counts_waiter();
         let done = completion.latch().alone(|latch| match marcel::is_green() {
             true => self.sleep_green(latch, until),
-            false => self.sleep_kernel(latch, choice.method, until),
+            false => self.sleep_kernel(latch, choice.method, until, debt),
         });
         drop(waiting);
         drop(sleeping);
@@ -262,7 +262,13 @@ impl Wait<'_> {
     }
 
     /// As [`Wait::sleep_green`].
-    fn sleep_kernel(&mut self, latch: &Latch, method: Method, until: Option<Instant>) {
+    fn sleep_kernel(
+        &mut self,
+        latch: &Latch,
+        method: Method,
+        until: Option<Instant>,
+        debt: &Debt<'_>,
+    ) {
         let Some(sleeper) = marcel::plumbing::current_sleeper() else { return };
         if self.driver.prefers_waiters {
             prefer_waiter();
@@ -284,6 +290,7 @@ impl Wait<'_> {
         let until = [until, tasks, ticks].into_iter().flatten().min();
         if let Some(leader) = leader {
             self.lead(&leader, latch, sleeper, until);
+            leader.leave_owing(debt, self.polled_for(self.question.slot));
         } else {
             self.appointed = self.follow(latch, sleeper, until, can_lead, ticks.is_some());
             let (machine, polls) = (&self.driver.machine, self.polled_for(self.question.slot));

@@ -113,6 +113,8 @@ pub struct Counters {
     /// Kernel threads of this process that belong to this library or to those above it, with the time that each has
     /// spent on a core so far, and then the time of the whole process: `total`.
     pub threads: Vec<(String, Duration)>,
+    /// How long the manager has been there.
+    pub lasted: Duration,
 }
 
 impl Counters {

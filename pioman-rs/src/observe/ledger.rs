@@ -3,19 +3,21 @@
 
 use std::io::Write;
 use std::sync::{Arc, Once, Weak};
+use std::time::Instant;
 
-use crate::observe::{Counters, SourceCounters};
+use crate::observe::{Background, Counters, SourceCounters};
 use marcel::plumbing::KernelMutex;
 
 /// What a manager keeps.
 pub(crate) struct Ledger {
     gone: KernelMutex<Counters>,
+    began: Instant,
     tells_at_end: bool,
 }
 
 impl Ledger {
     pub(crate) fn new(tells_at_end: bool) -> Ledger {
-        Ledger { gone: KernelMutex::default(), tells_at_end }
+        Ledger { gone: KernelMutex::default(), began: Instant::now(), tells_at_end }
     }
 
     /// A source has gone.
@@ -23,9 +25,9 @@ impl Ledger {
         self.gone.lock().add(source);
     }
 
-    /// What was counted for sources that have gone.
+    /// What was counted for sources that have gone, and for how long.
     pub(crate) fn gone(&self) -> Counters {
-        self.gone.lock().clone()
+        Counters { lasted: self.began.elapsed(), ..self.gone.lock().clone() }
     }
 
     /// Whether all figures are told at the end.
@@ -64,6 +66,8 @@ extern "C" fn at_exit() {
 /// Writes them. In one piece, so that those of several processes do not mix.
 pub(crate) fn tell(manager: &dyn Tells) {
     let rank = std::env::var("PMI_RANK").map(|rank| format!("rank {rank}, ")).unwrap_or_default();
-    let text = format!("pioman: {rank}process {}\n{}", std::process::id(), manager.figures());
+    let figures = manager.figures();
+    let background = Background::of(&figures);
+    let text = format!("pioman: {rank}process {}\n{figures}{background}", std::process::id());
     let _ = std::io::stderr().lock().write_all(text.as_bytes());
 }

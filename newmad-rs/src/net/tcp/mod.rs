@@ -162,6 +162,10 @@ impl Driver for Tcp {
         self.readiness.wake();
     }
 
+    fn wake_oneself_at(&mut self, ns: u64) -> bool {
+        self.readiness.wake_at(ns)
+    }
+
     fn ready(&self) -> Option<&Arc<Ready>> {
         Some(self.readiness.ready())
     }

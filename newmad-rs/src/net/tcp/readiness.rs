@@ -25,8 +25,9 @@ pub(super) type Peers = [Option<Peer>];
 /// See the module.
 pub(super) struct Readiness {
     ready: Arc<Ready>,
-    /// An event counter among them, for waking oneself; edge-triggered, so never emptied.
+    /// An event counter among them, and a timer, for waking oneself; edge-triggered, so never emptied.
     wake: OwnedFd,
+    timer: OwnedFd,
     /// At most one peer is connected.
     pub(super) alone: bool,
     /// Rounds since a thread armed; up to [`STEADY`], at which the small sockets are not watched.
@@ -36,9 +37,11 @@ pub(super) struct Readiness {
 impl Readiness {
     /// For so many ranks.
     pub(super) fn new(ranks: usize) -> Result<Readiness, Error> {
-        let (ready, wake) = (Ready::new(2 * ranks)?, sys::eventfd()?);
-        ready.watch(wake.as_raw_fd(), libc::EPOLLIN | libc::EPOLLET, NO_BITS)?;
-        Ok(Readiness { ready: Arc::new(ready), wake, alone: true, unarmed: 0 })
+        let (ready, wake, timer) = (Ready::new(2 * ranks)?, sys::eventfd()?, sys::timerfd()?);
+        for own in [&wake, &timer] {
+            ready.watch(own.as_raw_fd(), libc::EPOLLIN | libc::EPOLLET, NO_BITS)?;
+        }
+        Ok(Readiness { ready: Arc::new(ready), wake, timer, alone: true, unarmed: 0 })
     }
 
     /// What a sleeper watches.
@@ -49,6 +52,11 @@ impl Readiness {
     /// Makes the descriptor readable.
     pub(super) fn wake(&self) {
         sys::ring(self.wake.as_raw_fd());
+    }
+
+    /// Makes the descriptor readable at that moment only; 0: at none. True: it will be.
+    pub(super) fn wake_at(&self, ns: u64) -> bool {
+        sys::expire_at(&self.timer, ns)
     }
 
     /// Every socket is watched from now on, until it has been polled for long.
@@ -121,5 +129,31 @@ impl Readiness {
                 peer.readable();
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::now_ns;
+
+    fn is_readable(readiness: &Readiness, ms: libc::c_int) -> bool {
+        let (fd, events) = (readiness.ready().fd(), libc::POLLIN);
+        let mut poll = libc::pollfd { fd, events, revents: 0 };
+        // SAFETY: one entry of a local.
+        unsafe { libc::poll(&raw mut poll, 1, ms) == 1 }
+    }
+
+    #[test]
+    fn a_timer_wakes_as_often_as_it_is_set_and_not_when_it_is_stopped() {
+        let readiness = Readiness::new(2).unwrap();
+        for _ in 0..3 {
+            assert!(!is_readable(&readiness, 0));
+            assert!(readiness.wake_at(now_ns() + 1_000_000));
+            assert!(is_readable(&readiness, -1));
+            assert!(readiness.ready().collect(), "it was the timer");
+        }
+        assert!(readiness.wake_at(now_ns() + 3_600_000_000_000) && readiness.wake_at(0));
+        assert!(!is_readable(&readiness, 20), "it was stopped");
     }
 }

@@ -253,13 +253,22 @@ pub(super) struct Virtual {
     pub(super) nature: Nature,
     /// Copies that were asked for.
     pub(super) copies: usize,
+    /// The moment at which it would wake its process, in nanoseconds; 0: none.
+    pub(super) alarm: u64,
     network: Arc<Mutex<Network>>,
     ends: HashMap<u32, End>,
 }
 
 impl Virtual {
     pub(super) fn new(rail: usize, nature: Nature, network: &Arc<Mutex<Network>>) -> Virtual {
-        Virtual { rail, nature, copies: 0, network: network.clone(), ends: HashMap::new() }
+        Virtual {
+            rail,
+            nature,
+            copies: 0,
+            alarm: 0,
+            network: network.clone(),
+            ends: HashMap::new(),
+        }
     }
 
     /// Gives it its end of a connection with `peer`.
@@ -506,6 +515,10 @@ impl Driver for Virtual {
         true
     }
     fn wake_oneself(&mut self) {}
+    fn wake_oneself_at(&mut self, ns: u64) -> bool {
+        self.alarm = ns;
+        true
+    }
     fn ready(&self) -> Option<&Arc<Ready>> {
         None
     }

@@ -184,9 +184,19 @@ fn held_messages_leave_together_at_the_next_look() {
     let mut sent = vec![send(&mut cores[0], false), send(&mut cores[0], false)];
     assert_eq!(on_the_way(), 0);
     assert!(cores[0].signals.held.load(Ordering::Relaxed));
+    // Who arms meanwhile is woken later, once, unless there is a look before.
+    let alarm = |core: &Core<Virtual>| core.gates.rails[0].driver.alarm;
+    let now = crate::sys::now_ns();
+    assert!(cores[0].call_for_held());
+    let first = alarm(&cores[0]);
+    assert!(first > now, "{first}, {now}");
+    assert!(cores[0].call_for_held());
+    assert_eq!((alarm(&cores[0]), on_the_way()), (first, 0));
     cores[0].progress();
     assert_eq!(on_the_way(), 1);
-    assert!(!cores[0].signals.held.load(Ordering::Relaxed));
+    assert!(crate::sys::now_ns() > first || alarm(&cores[0]) == 0, "nothing is held any more");
+    assert!(!cores[0].signals.held.load(Ordering::Relaxed) && !cores[0].call_for_held());
+    assert_eq!(cores[0].signals.self_wakes.load(Ordering::Relaxed), 0);
     sent.push(send(&mut cores[0], false));
     assert_eq!(on_the_way(), 1);
     sent.push(send(&mut cores[0], true));
