@@ -1,0 +1,13 @@
+//! An entry of the tables of functions, and what they share.
+
+use std::ffi::c_int;
+
+/// The name of a function, and the address of the one that takes its place.
+pub(super) type Call = (&'static str, usize);
+
+/// Sets `errno`; the result of a call that fails.
+pub(super) fn fail(error: c_int) -> c_int {
+    // SAFETY: the calling thread's own.
+    unsafe { *libc::__errno_location() = error };
+    -1
+}

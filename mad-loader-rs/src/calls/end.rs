@@ -1,0 +1,209 @@
+//! The end of a rank, and of the job.
+//!
+//! `exit` on the thread that runs `main` ends the rank. `abort`, `_exit`, and `exit` on another thread of the rank end
+//! the process with all its ranks, as nothing can stop the rank's other threads; a message says so.
+
+use std::ffi::{c_int, c_void};
+use std::mem::transmute;
+
+use super::call::Call;
+use crate::rank::Rank;
+use crate::rank::current;
+use crate::rank::handlers::{Handler, Handlers};
+use crate::say::say;
+
+unsafe extern "C" {
+    fn on_exit(function: extern "C-unwind" fn(c_int, *mut c_void), argument: *mut c_void) -> c_int;
+    fn quick_exit(status: c_int) -> !;
+    fn __cxa_atexit(
+        function: extern "C-unwind" fn(*mut c_void),
+        argument: *mut c_void,
+        object: *const c_void,
+    ) -> c_int;
+    fn __cxa_at_quick_exit(
+        function: extern "C-unwind" fn(*mut c_void),
+        object: *const c_void,
+    ) -> c_int;
+    fn __cxa_finalize(object: *const c_void);
+}
+
+pub(super) fn calls() -> [Call; 11] {
+    [
+        ("exit", exit as *const () as usize),
+        ("_exit", exit_at_once as *const () as usize),
+        ("_Exit", exit_at_once as *const () as usize),
+        ("abort", abort as *const () as usize),
+        ("quick_exit", exit_quickly as *const () as usize),
+        ("atexit", at_exit as *const () as usize),
+        ("on_exit", at_exit_with_status as *const () as usize),
+        ("__cxa_atexit", at_exit_of as *const () as usize),
+        ("__cxa_at_quick_exit", at_quick_exit_of as *const () as usize),
+        ("__cxa_finalize", finalize as *const () as usize),
+        ("__cxa_thread_atexit_impl", at_thread_exit_of as *const () as usize),
+    ]
+}
+
+/// The rank to which the caller, or the object `object`, belongs: not a library, whose handlers are the process's.
+fn owner(object: *const c_void) -> Option<&'static Rank> {
+    current::rank().filter(|rank| object.is_null() || rank.contains(object as usize))
+}
+
+/// Whether this process is a child of `fork`: what it does concerns no rank.
+fn is_forked() -> bool {
+    crate::job::process() != std::process::id()
+}
+
+unsafe extern "C-unwind" fn exit(status: c_int) -> ! {
+    match current::rank() {
+        // SAFETY: the caller is C, or C++ that expects no unwinding from `exit`.
+        Some(rank) if current::is_main() && !is_forked() => unsafe { rank.finish(status) },
+        Some(rank) if !is_forked() => {
+            say(&[
+                "mad: rank ",
+                &rank.number().to_string(),
+                " has called exit(",
+                &status.to_string(),
+                ") on a kernel thread of its own; its other threads cannot be stopped, so the process ends \
+                 with all its ranks\n",
+            ]);
+            // SAFETY: ends the process; the caller's handlers run on its thread, as in a process of its own.
+            unsafe {
+                rank.handlers.run(status);
+                libc::fflush(std::ptr::null_mut());
+                libc::_exit(status)
+            }
+        }
+        // SAFETY: the caller's own call.
+        _ => unsafe { libc::exit(status) },
+    }
+}
+
+unsafe extern "C" fn exit_at_once(status: c_int) -> ! {
+    if let Some(rank) = current::rank()
+        && !is_forked()
+    {
+        say(&[
+            "mad: rank ",
+            &rank.number().to_string(),
+            " has called _exit(",
+            &status.to_string(),
+            "), which ends the process with all its ranks; exit() ends a rank alone\n",
+        ]);
+    }
+    // SAFETY: ends the process.
+    unsafe { libc::_exit(status) }
+}
+
+unsafe extern "C" fn abort() -> ! {
+    if let Some(rank) = current::rank()
+        && !is_forked()
+    {
+        say(&[
+            "mad: rank ",
+            &rank.number().to_string(),
+            " has called abort(), which ends the process with all its ranks\n",
+        ]);
+    }
+    // SAFETY: ends the process.
+    unsafe { libc::abort() }
+}
+
+unsafe extern "C-unwind" fn exit_quickly(status: c_int) -> ! {
+    match current::rank() {
+        Some(rank) if current::is_main() && !is_forked() => {
+            // SAFETY: as `exit`; destructors and other handlers do not run.
+            unsafe {
+                rank.quick_handlers.run(status);
+                rank.leave(status)
+            }
+        }
+        // SAFETY: the caller's own call.
+        _ => unsafe { quick_exit(status) },
+    }
+}
+
+unsafe extern "C" fn at_exit(function: extern "C-unwind" fn()) -> c_int {
+    // SAFETY: a function without arguments may be called with one.
+    let function: extern "C-unwind" fn(*mut c_void) = unsafe { transmute(function) };
+    // SAFETY: the caller's own call.
+    unsafe { at_exit_of(function, std::ptr::null_mut(), std::ptr::null()) }
+}
+
+unsafe extern "C" fn at_exit_with_status(
+    function: extern "C-unwind" fn(c_int, *mut c_void),
+    argument: *mut c_void,
+) -> c_int {
+    match current::rank() {
+        Some(rank) => {
+            rank.handlers.push(Handler::WithStatus(function, argument as usize));
+            0
+        }
+        // SAFETY: the caller's own call.
+        None => unsafe { on_exit(function, argument) },
+    }
+}
+
+unsafe extern "C" fn at_exit_of(
+    function: extern "C-unwind" fn(*mut c_void),
+    argument: *mut c_void,
+    object: *const c_void,
+) -> c_int {
+    match owner(object) {
+        Some(rank) => {
+            rank.handlers.push(Handler::Plain(function, argument as usize));
+            0
+        }
+        // SAFETY: the caller's own call.
+        None => unsafe { __cxa_atexit(function, argument, object) },
+    }
+}
+
+unsafe extern "C" fn at_quick_exit_of(
+    function: extern "C-unwind" fn(*mut c_void),
+    object: *const c_void,
+) -> c_int {
+    match owner(object) {
+        Some(rank) => {
+            rank.quick_handlers.push(Handler::Plain(function, 0));
+            0
+        }
+        // SAFETY: the caller's own call.
+        None => unsafe { __cxa_at_quick_exit(function, object) },
+    }
+}
+
+/// A program's last destructor calls it to run its handlers. They have run by then, but for those that destructors
+/// have registered.
+unsafe extern "C-unwind" fn finalize(object: *const c_void) {
+    match owner(object) {
+        // SAFETY: the copy is loaded; this frame has nothing to drop.
+        Some(rank) if !object.is_null() => unsafe { rank.handlers.run(0) },
+        // SAFETY: the caller's own call.
+        _ => unsafe { __cxa_finalize(object) },
+    }
+}
+
+/// Destructors of C++'s `thread_local` objects. Those of the thread that runs `main` run when the rank ends; it lives on
+/// a kernel thread that other ranks use too.
+unsafe extern "C" fn at_thread_exit_of(
+    function: extern "C-unwind" fn(*mut c_void),
+    argument: *mut c_void,
+    object: *const c_void,
+) -> c_int {
+    unsafe extern "C" {
+        fn __cxa_thread_atexit_impl(
+            function: extern "C-unwind" fn(*mut c_void),
+            argument: *mut c_void,
+            object: *const c_void,
+        ) -> c_int;
+    }
+    match current::rank() {
+        Some(rank) if current::is_main() => {
+            let handlers: &Handlers = &rank.thread_handlers;
+            handlers.push(Handler::Plain(function, argument as usize));
+            0
+        }
+        // SAFETY: the caller's own call.
+        _ => unsafe { __cxa_thread_atexit_impl(function, argument, object) },
+    }
+}

@@ -1,0 +1,104 @@
+//! What a file is, whether it can run as a rank, and what its ranks would share.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::check::check;
+use crate::elf::Elf;
+use crate::program::libraries;
+use crate::refusal::Refusal;
+
+/// What [`inspect`] has found.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Inspection {
+    /// Why the program cannot run as ranks; `None` if it can.
+    pub refusal: Option<Refusal>,
+    /// Its shared libraries, apart from the C library, that have variables: all ranks of a process share them.
+    pub shared: Vec<SharedData>,
+    /// Variables of such libraries that the program itself uses. Each rank has copies of them, which the libraries do
+    /// not see.
+    pub parted: Vec<String>,
+}
+
+/// Writable data of a shared library.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct SharedData {
+    /// The library's name, as the program asks for it.
+    pub library: String,
+    /// Where it was found.
+    pub path: PathBuf,
+    /// Bytes of variables.
+    pub bytes: u64,
+    /// Names of exported variables: at most 64, and none of those that a library keeps to itself.
+    pub names: Vec<String>,
+}
+
+/// Libraries whose state this crate or the C library itself looks after.
+const KNOWN: [&str; 9] = [
+    "libc.so.",
+    "libm.so.",
+    "libpthread.so.",
+    "libdl.so.",
+    "librt.so.",
+    "libgcc_s.so.",
+    "ld-linux",
+    "libmpi_abi.so.",
+    "libmvec.so.",
+];
+
+/// Looks at the file at `path`. None of its code runs.
+///
+/// # Errors
+/// The file cannot be read, or its dynamic linker cannot be run to find its libraries.
+pub fn inspect(path: &Path) -> io::Result<Inspection> {
+    let path = path.canonicalize()?;
+    let file = std::fs::read(&path)?;
+    let refused = |refusal| Inspection { refusal: Some(refusal), shared: vec![], parted: vec![] };
+    let elf = match Elf::parse(&file) {
+        Ok(elf) => elf,
+        Err(refusal) => return Ok(refused(refusal)),
+    };
+    let references = match elf.references(&file) {
+        Ok(references) => references,
+        Err(refusal) => return Ok(refused(refusal)),
+    };
+    if let Err(refusal) = check(&elf, &references) {
+        return Ok(refused(refusal));
+    }
+    let listed = libraries::list(&path, &elf)?;
+    let refusal = libraries::check(&listed).err();
+    let mut shared = Vec::new();
+    for library in listed {
+        let known = KNOWN.iter().any(|known| library.name.starts_with(known));
+        if let Some(path) = library.path.filter(|_| !known)
+            && let Some(data) = shared_data(library.name, path)
+        {
+            shared.push(data);
+        }
+    }
+    let is_shared = |name: &String| shared.iter().any(|data| data.names.contains(name));
+    let parted =
+        references.copied.into_iter().map(|copied| copied.name).filter(is_shared).collect();
+    Ok(Inspection { refusal, shared, parted })
+}
+
+/// The variables of the library at `path`; `None` when it has none, or cannot be read.
+fn shared_data(library: String, path: PathBuf) -> Option<SharedData> {
+    let file = std::fs::read(&path).ok()?;
+    let elf = Elf::parse(&file).ok()?;
+    let bytes = elf.writable_bytes();
+    let names = elf.writable_names(&file).unwrap_or_default();
+    (bytes > 0).then_some(SharedData { library, path, bytes, names })
+}
+
+/// Reads `file` as [`Program::open`](crate::Program::open) and [`inspect`] do, up to the template of its copies. For
+/// fuzzing: the result is whether the file would be accepted.
+#[doc(hidden)]
+pub fn parse(file: &[u8]) -> bool {
+    let Ok(elf) = Elf::parse(file) else { return false };
+    let _ = (elf.writable_bytes(), elf.writable_names(file), elf.layout.span());
+    let Ok(references) = elf.references(file) else { return false };
+    crate::program::rehearse(&elf, file.to_vec(), &references) && check(&elf, &references).is_ok()
+}

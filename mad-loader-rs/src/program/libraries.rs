@@ -1,0 +1,88 @@
+//! A program's shared libraries: found by the dynamic linker itself, loaded once for all ranks.
+//!
+//! The libraries are loaded before the first copy, for the whole process to see. So their own references bind to one
+//! another, and never to a copy; their constructors have run when a copy takes the values of their variables.
+
+use std::ffi::CString;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::elf::Elf;
+use crate::error::Error;
+use crate::linker::Object;
+use crate::refusal::Refusal;
+
+/// A shared library that a program asks for, itself or through another library.
+#[derive(Clone, Debug)]
+pub(crate) struct Library {
+    pub(crate) name: String,
+    /// Where it was found.
+    pub(crate) path: Option<PathBuf>,
+}
+
+/// Asks the dynamic linker of `program` which libraries it would load, and from where.
+pub(crate) fn list(program: &Path, elf: &Elf) -> io::Result<Vec<Library>> {
+    let linker = elf.interpreter.as_deref().unwrap_or_default();
+    let listing = Command::new(linker)
+        .arg("--list")
+        .arg(program)
+        .stdin(Stdio::null())
+        .stderr(Stdio::piped())
+        .output()?;
+    let text = String::from_utf8_lossy(&listing.stdout);
+    Ok(text.lines().filter_map(read_line).collect())
+}
+
+/// `NAME => PATH (ADDRESS)`, or `NAME => not found`. Other lines name the dynamic linker and the kernel's object.
+fn read_line(line: &str) -> Option<Library> {
+    let (name, found) = line.trim().split_once(" => ")?;
+    let path = found.rsplit_once(" (").map(|(path, _)| PathBuf::from(path));
+    Some(Library { name: name.to_owned(), path })
+}
+
+/// The names that were not found, as a refusal.
+pub(crate) fn check(libraries: &[Library]) -> Result<(), Refusal> {
+    let missing: Vec<_> = libraries
+        .iter()
+        .filter(|library| library.path.is_none() && Object::loaded(&library.name).is_none())
+        .map(|library| library.name.clone())
+        .collect();
+    if missing.is_empty() { Ok(()) } else { Err(Refusal::MissingLibraries(missing)) }
+}
+
+/// Loads those libraries that the process does not have yet, and returns them.
+///
+/// A library may find what it needs only by the program's own search path; then that is loaded first. The order is not
+/// told by the listing, so what fails is tried again after the others.
+///
+/// # Safety
+/// The libraries' constructors run.
+pub(crate) unsafe fn load(libraries: &[Library]) -> Result<Vec<(PathBuf, Object)>, Error> {
+    let mut left: Vec<_> =
+        libraries.iter().filter(|library| Object::loaded(&library.name).is_none()).collect();
+    let mut loaded = Vec::new();
+    while !left.is_empty() {
+        let before = left.len();
+        let mut failure = None;
+        left.retain(|library| {
+            let path = library.path.clone().unwrap_or_else(|| PathBuf::from(&library.name));
+            let name = CString::new(path.to_string_lossy().as_bytes()).unwrap_or_default();
+            // SAFETY: the caller's.
+            match unsafe { Object::open(&name, libc::RTLD_NOW | libc::RTLD_GLOBAL) } {
+                Ok(object) => {
+                    loaded.push((path, object));
+                    false
+                }
+                Err(why) => {
+                    failure = Some(Error::Library(library.name.clone(), why));
+                    true
+                }
+            }
+        });
+        if let Some(failure) = failure.filter(|_| left.len() == before) {
+            return Err(failure);
+        }
+    }
+    Ok(loaded)
+}

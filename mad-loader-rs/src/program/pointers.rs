@@ -1,0 +1,69 @@
+//! Redirects calls of a loaded object to this crate.
+//!
+//! An object calls functions of others through words that the dynamic linker fills in. The words of the functions in
+//! [`crate::calls`] are overwritten. So only the program's own calls are redirected: those of the runtime, of
+//! libraries that the process had before, and of the C library itself are not, and the executable that hosts the ranks
+//! need not export anything.
+//!
+//! Rejected: symbols of the host that come first in the search order. They catch the runtime's own reads and sleeps too,
+//! which then have to be told from the program's.
+
+use std::path::Path;
+
+use crate::calls;
+use crate::elf::{Elf, References};
+use crate::linker::Object;
+
+/// A word, by its distance from the object's base, and the value that it gets.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Redirected {
+    place: u64,
+    value: usize,
+}
+
+/// The words of a file that are overwritten.
+pub(crate) fn plan(references: &References<'_>) -> Vec<Redirected> {
+    let redirected = references.pointers.iter().filter_map(|pointer| {
+        let value = calls::find(pointer.name)?;
+        Some(Redirected {
+            place: pointer.place,
+            value: value.wrapping_add(pointer.addend as usize),
+        })
+    });
+    redirected.collect()
+}
+
+/// Overwrites the words of the object at `base`.
+///
+/// # Safety
+/// The plan is that of the object's file, the words are writable, and no thread runs the object's code.
+pub(crate) unsafe fn redirect(base: usize, plan: &[Redirected]) {
+    for word in plan {
+        // SAFETY: the caller's; relocated words are in writable segments, which the parser has checked.
+        unsafe { ((base + word.place as usize) as *mut usize).write_unaligned(word.value) };
+    }
+}
+
+/// Redirects the calls of a shared library that the program brought.
+///
+/// What cannot be read or made writable stays as it is: the library then blocks its virtual processor where it waits.
+///
+/// # Safety
+/// No thread runs the library's code.
+pub(crate) unsafe fn redirect_library(path: &Path, object: Object) {
+    let Ok(file) = std::fs::read(path) else { return };
+    let Ok(elf) = Elf::parse(&file) else { return };
+    let (Ok(references), Some(base)) = (elf.references(&file), object.base()) else { return };
+    for word in plan(&references) {
+        let page = (base + word.place as usize) & !(crate::elf::PAGE as usize - 1);
+        let writable = libc::PROT_READ | libc::PROT_WRITE;
+        let len = 2 * crate::elf::PAGE as usize;
+        let crosses = (base + word.place as usize) % crate::elf::PAGE as usize > 4088;
+        let len = if crosses { len } else { len / 2 };
+        // SAFETY: the pages are the library's, and hold relocated words.
+        if unsafe { libc::mprotect(page as *mut _, len, writable) } == 0 {
+            // SAFETY: as above; now writable.
+            unsafe { redirect(base, &[word]) };
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! Programs that tests compile, and runs of them as ranks of a child process.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// Compiles a program of `tests/c`.
+pub(crate) fn compile(folder: &Path, source: &str, flags: &[&str]) -> PathBuf {
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c");
+    let program = folder.join(source.split('.').next().unwrap());
+    let compiler = if source.ends_with(".cpp") { "c++" } else { "cc" };
+    let status = Command::new(compiler)
+        .arg("-g")
+        .arg(sources.join(source))
+        .arg("-o")
+        .arg(&program)
+        .args(flags)
+        .status()
+        .expect("cc");
+    assert!(status.success(), "{source} does not compile");
+    program
+}
+
+/// Runs the example `ranks`: `arguments` are its options, the program and the program's arguments.
+pub(crate) fn ranks(arguments: &[&str]) -> Output {
+    let mut command = Command::new(host());
+    command.args(arguments);
+    command.output().unwrap()
+}
+
+/// The host program that runs ranks.
+pub(crate) fn host() -> PathBuf {
+    let mut path = std::env::current_exe().unwrap();
+    path.pop();
+    path.pop();
+    path.join("examples/ranks")
+}
