@@ -25,7 +25,10 @@ fn run() -> Result<i32, Box<dyn std::error::Error>> {
     let path = arguments.first().ok_or("usage: ranks -n RANKS PROGRAM ARGUMENT...")?;
     let program = mad_loader::Program::open(path.as_ref())?;
     let ranks = (0..count).map(|number| program.load(number)).collect::<Result<Vec<_>, _>>()?;
-    let runtime = marcel::Runtime::builder().vps(processors).build()?;
+    let runtime = pioman::Runtime::build(
+        pioman::Manager::builder(),
+        marcel::Runtime::builder().vps(processors),
+    )?;
     let mut worst = 0;
     runtime
         .run(|| -> Result<(), Box<dyn std::error::Error + Send + Sync>> {

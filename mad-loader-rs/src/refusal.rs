@@ -87,7 +87,7 @@ impl fmt::Display for Refusal {
             ),
             Refusal::ThreadLocals => write!(
                 f,
-                "it has thread-local variables, which the linker of an executable places where a process \
+                "it, or a library that is linked into it, has thread-local variables, which the linker of an executable places where a process \
                  has one block of them (the model local-exec): compile with -fPIC and link as a shared \
                  object with a start (`mpicc --green`), or {PROCESSES}"
             ),

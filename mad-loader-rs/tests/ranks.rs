@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{compile, ranks};
+use common::{compile, has_cpp, lines, ranks};
 
 #[test]
 fn each_copy_has_variables_constructors_handlers_and_destructors_of_its_own() {
@@ -24,4 +24,141 @@ fn each_copy_has_variables_constructors_handlers_and_destructors_of_its_own() {
         assert_eq!(own, expected, "{text}");
     }
     assert_eq!(output.status.code(), Some(3), "the last rank's status");
+}
+
+#[test]
+fn exported_variables_are_a_copys_own_in_a_program_that_exports_all() {
+    let folder = tempfile::tempdir().unwrap();
+    for flags in [&["-rdynamic"][..], &["-Wl,-z,lazy"], &["-Wl,-z,now,-z,relro"], &["-O2"]] {
+        let program = compile(folder.path(), "variables.c", flags);
+        let output = ranks(&["-n", "2", program.to_str().unwrap(), "%"]);
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(text.contains("310: hidden 320") && text.contains("311: hidden 321"), "{text}");
+    }
+}
+
+#[test]
+fn sixty_four_copies_run_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = compile(folder.path(), "many.c", &["-O1"]);
+    let output = ranks(&["-n", "64", "-p", "2", program.to_str().unwrap(), "%"]);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{errors}");
+}
+
+#[test]
+fn a_rank_ends_alone_by_return_exit_or_quick_exit() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = compile(folder.path(), "ends.c", &["-pthread"]);
+    let program = program.to_str().unwrap();
+    for (way, status, expected) in [
+        ("return", 2, "handler\ndestructor\n"),
+        ("deep", 3, "status 3 word\nhandler\ndestructor\n"),
+        ("nested", 7, "again\nhandler\ndestructor\n"),
+        ("registers", 0, "registers\nlate\ndestructor\n"),
+        ("quick", 5, "late\n"),
+        ("pthread_exit", 0, "other\nhandler\ndestructor\n"),
+        ("join", 0, "joined\ndestructor\n"),
+    ] {
+        let output = ranks(&["-n", "2", program, way]);
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert_eq!(lines(&text), lines(&expected.repeat(2)), "{way}");
+        assert_eq!(output.status.code(), Some(status), "{way}");
+    }
+    let output = ranks(&["-n", "2", program, "buffered"]);
+    assert_eq!(
+        String::from_utf8(output.stdout).unwrap(),
+        "no newlinedestructor\nno newlinedestructor\n"
+    );
+}
+
+#[test]
+fn abort_exit_at_once_and_exit_on_a_kernel_thread_end_the_process_and_say_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = compile(folder.path(), "ends.c", &["-pthread"]);
+    let program = program.to_str().unwrap();
+    for (way, status, words) in [
+        ("_exit", Some(4), "mad: rank 0 has called _exit(4), which ends the process"),
+        ("abort", None, "mad: rank 0 has called abort(), which ends the process"),
+        ("thread", Some(6), "has called exit(6) on a kernel thread of its own"),
+    ] {
+        let output = ranks(&["-n", "2", program, way]);
+        let errors = String::from_utf8(output.stderr).unwrap();
+        assert!(errors.contains(words), "{way}: {errors}");
+        assert_eq!(output.status.code(), status, "{way}");
+        assert!(!String::from_utf8_lossy(&output.stdout).contains("handler"), "{way}");
+    }
+}
+
+#[test]
+fn options_are_parsed_by_each_rank_while_others_parse_theirs() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = compile(folder.path(), "options.c", &[]);
+    let arguments = ["-ab%", "first", "-c", "--name=x%", "-fn", "y%", "last%", "%"];
+    // `-ab0` has an option that is not known: `0`.
+    let mut command = vec!["-n", "3", program.to_str().unwrap()];
+    command.extend(arguments);
+    let output = ranks(&command);
+    let text = String::from_utf8(output.stdout).unwrap();
+    for rank in 0..3 {
+        let expected =
+            format!("{rank}: a b ? c n=x{rank} f n=y{rank} rest first last{rank} {rank}\n");
+        assert!(text.contains(&expected), "{text}");
+    }
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(errors.matches("invalid option").count(), 3, "each is told once: {errors}");
+}
+
+#[test]
+fn the_environment_is_shared_and_names_are_the_programs() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = compile(folder.path(), "environment.c", &[]);
+    let program = program.to_str().unwrap();
+    let output = std::process::Command::new(common::host())
+        .args(["-n", "3", program, "%"])
+        .env("PASSED", "yes")
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    for rank in 0..3 {
+        let expected = format!("{rank}: passed 1, own 1, other's 1, environment, {program}\n");
+        assert!(text.contains(&expected), "{text}");
+    }
+}
+
+#[test]
+fn cpp_has_objects_exceptions_streams_and_threads_in_each_copy() {
+    if !has_cpp() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    for flags in [&["-pthread"][..], &["-pthread", "-O2", "-rdynamic"]] {
+        let program = compile(folder.path(), "cpp.cpp", flags);
+        let output = ranks(&["-n", "3", "-p", "2", program.to_str().unwrap(), "%"]);
+        let text = String::from_utf8(output.stdout).unwrap();
+        let expected: String = (0..3)
+            .map(|rank| {
+                format!(
+                    "{rank}: thrown {rank}, 3 3, thread {}\n\
+                     local {rank} destroyed one\nobject {rank} destroyed one\n",
+                    rank + 1
+                )
+            })
+            .collect();
+        assert_eq!(lines(&text), lines(&expected), "{flags:?}");
+        assert_eq!(output.status.code(), Some(0));
+    }
+}
+
+#[test]
+fn an_exception_that_is_not_caught_ends_the_process_with_its_words() {
+    if !has_cpp() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = compile(folder.path(), "cpp.cpp", &["-pthread"]);
+    let output = ranks(&["-n", "2", program.to_str().unwrap(), "%", "throw"]);
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(errors.contains("what():  uncaught"), "{errors}");
+    assert!(errors.contains("has called abort()"), "{errors}");
 }

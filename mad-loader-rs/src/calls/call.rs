@@ -11,3 +11,14 @@ pub(super) fn fail(error: c_int) -> c_int {
     unsafe { *libc::__errno_location() = error };
     -1
 }
+
+/// As compilers have it checked (`_FORTIFY_SOURCE`).
+pub(super) fn check_room(len: usize, room: usize) {
+    unsafe extern "C" {
+        fn __chk_fail() -> !;
+    }
+    if len > room {
+        // SAFETY: ends the process, with the C library's message.
+        unsafe { __chk_fail() }
+    }
+}

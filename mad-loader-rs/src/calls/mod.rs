@@ -5,35 +5,56 @@
 //! | `start` | from `_start` to `main` |
 //! | `end` | `exit`, `atexit` and their like; `abort` and `_exit`, which end the job |
 //! | `environment` | changes of the environment |
+//! | `exceptions` | C++'s exceptions that are being handled |
 //! | `files` | the C library's standard streams, which a rank does not close |
 //! | `options` | `getopt` |
 //! | `streams` | C++'s standard streams |
+//! | `descriptors`, `sockets` | reads and writes of pipes, sockets, terminals |
+//! | `poll` | `poll`, `select`, `epoll_wait` |
+//! | `blocking` | what only a kernel thread can wait for: children, names, semaphores |
 //! | `sleep` | sleeping and yielding |
 //! | `threads` | kernel threads of a rank |
 //!
 //! A call by a thread that belongs to no rank, or that is no green thread, goes to the C library.
 
+mod blocking;
 mod call;
+mod descriptors;
 mod end;
 mod environment;
+mod exceptions;
 mod files;
 mod options;
+mod poll;
 mod sleep;
+mod sockets;
 mod start;
 mod streams;
 mod threads;
+mod wait_set;
 
 use self::call::Call;
 
+/// The function that takes the place of the one with this name, in libraries that the process had before the program
+/// was loaded: only what ranks must not share there.
+pub(crate) fn find_private(name: &[u8]) -> Option<usize> {
+    exceptions::calls().iter().find(|call| call.0.as_bytes() == name).map(|call| call.1)
+}
+
 /// The function that takes the place of the one with this name.
 pub(crate) fn find(name: &[u8]) -> Option<usize> {
-    let tables: [&[Call]; 8] = [
+    let tables: [&[Call]; 13] = [
         &start::calls(),
         &end::calls(),
         &environment::calls(),
+        &exceptions::calls(),
         &files::calls(),
         &options::calls(),
+        &blocking::calls(),
+        &descriptors::calls(),
+        &poll::calls(),
         &sleep::calls(),
+        &sockets::calls(),
         &streams::calls(),
         &threads::calls(),
     ];

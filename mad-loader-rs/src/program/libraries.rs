@@ -51,17 +51,32 @@ pub(crate) fn check(libraries: &[Library]) -> Result<(), Refusal> {
     if missing.is_empty() { Ok(()) } else { Err(Refusal::MissingLibraries(missing)) }
 }
 
-/// Loads those libraries that the process does not have yet, and returns them.
+/// A library in memory.
+pub(crate) struct Loaded {
+    pub(crate) path: PathBuf,
+    pub(crate) object: Object,
+    /// Whether the process had it before.
+    pub(crate) is_old: bool,
+}
+
+/// Loads those libraries that the process does not have yet, and returns all.
 ///
 /// A library may find what it needs only by the program's own search path; then that is loaded first. The order is not
 /// told by the listing, so what fails is tried again after the others.
 ///
 /// # Safety
 /// The libraries' constructors run.
-pub(crate) unsafe fn load(libraries: &[Library]) -> Result<Vec<(PathBuf, Object)>, Error> {
-    let mut left: Vec<_> =
-        libraries.iter().filter(|library| Object::loaded(&library.name).is_none()).collect();
-    let mut loaded = Vec::new();
+pub(crate) unsafe fn load(libraries: &[Library]) -> Result<Vec<Loaded>, Error> {
+    let (mut left, mut loaded) = (Vec::new(), Vec::new());
+    for library in libraries {
+        match (Object::loaded(&library.name), &library.path) {
+            (None, _) => left.push(library),
+            (Some(object), Some(path)) => {
+                loaded.push(Loaded { path: path.clone(), object, is_old: true });
+            }
+            (Some(_), None) => {}
+        }
+    }
     while !left.is_empty() {
         let before = left.len();
         let mut failure = None;
@@ -71,7 +86,7 @@ pub(crate) unsafe fn load(libraries: &[Library]) -> Result<Vec<(PathBuf, Object)
             // SAFETY: the caller's.
             match unsafe { Object::open(&name, libc::RTLD_NOW | libc::RTLD_GLOBAL) } {
                 Ok(object) => {
-                    loaded.push((path, object));
+                    loaded.push(Loaded { path, object, is_old: false });
                     false
                 }
                 Err(why) => {

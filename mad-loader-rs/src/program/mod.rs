@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use self::pointers::Redirected;
 use self::template::Template;
+use crate::calls;
 use crate::check::check;
 use crate::elf::{Copied, Elf, References};
 use crate::error::Error;
@@ -58,12 +59,14 @@ impl Program {
         let libraries = libraries::list(&path, &elf).map_err(unreadable)?;
         libraries::check(&libraries).map_err(refused)?;
         // SAFETY: the program's libraries are trusted as the program is.
-        for (path, object) in unsafe { libraries::load(&libraries) }? {
-            // SAFETY: no copy of the program runs yet.
-            unsafe { pointers::redirect_library(&path, object) };
+        for library in unsafe { libraries::load(&libraries) }? {
+            let find = if library.is_old { calls::find_private } else { calls::find };
+            // SAFETY: no copy of the program runs yet. What old libraries are redirected to does the same for threads
+            // that belong to no rank.
+            unsafe { pointers::redirect_library(&library.path, library.object, find) };
         }
         initialise_streams();
-        let redirected = pointers::plan(&references);
+        let redirected = pointers::plan(&references, calls::find);
         let (copied, has_resolvers) = (references.copied, references.has_resolvers);
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let template = Template::new(&name, contents, &elf, has_resolvers)
@@ -136,7 +139,7 @@ impl Program {
 
 /// Makes the plan and the parts of a template of a file that is not trusted, and no memory file.
 pub(crate) fn rehearse(elf: &Elf, mut file: Vec<u8>, references: &References<'_>) -> bool {
-    pointers::plan(references);
+    pointers::plan(references, calls::find);
     template::parts(elf, references.has_resolvers, file.len());
     elf.release(&mut file).is_ok()
 }

@@ -10,7 +10,6 @@
 
 use std::path::Path;
 
-use crate::calls;
 use crate::elf::{Elf, References};
 use crate::linker::Object;
 
@@ -21,10 +20,13 @@ pub(crate) struct Redirected {
     value: usize,
 }
 
+/// Names a function's place taker.
+type Find = fn(&[u8]) -> Option<usize>;
+
 /// The words of a file that are overwritten.
-pub(crate) fn plan(references: &References<'_>) -> Vec<Redirected> {
+pub(crate) fn plan(references: &References<'_>, find: Find) -> Vec<Redirected> {
     let redirected = references.pointers.iter().filter_map(|pointer| {
-        let value = calls::find(pointer.name)?;
+        let value = find(pointer.name)?;
         Some(Redirected {
             place: pointer.place,
             value: value.wrapping_add(pointer.addend as usize),
@@ -44,17 +46,17 @@ pub(crate) unsafe fn redirect(base: usize, plan: &[Redirected]) {
     }
 }
 
-/// Redirects the calls of a shared library that the program brought.
+/// Redirects those calls of a shared library that `find` knows.
 ///
 /// What cannot be read or made writable stays as it is: the library then blocks its virtual processor where it waits.
 ///
 /// # Safety
 /// No thread runs the library's code.
-pub(crate) unsafe fn redirect_library(path: &Path, object: Object) {
+pub(crate) unsafe fn redirect_library(path: &Path, object: Object, find: Find) {
     let Ok(file) = std::fs::read(path) else { return };
     let Ok(elf) = Elf::parse(&file) else { return };
     let (Ok(references), Some(base)) = (elf.references(&file), object.base()) else { return };
-    for word in plan(&references) {
+    for word in plan(&references, find) {
         let page = (base + word.place as usize) & !(crate::elf::PAGE as usize - 1);
         let writable = libc::PROT_READ | libc::PROT_WRITE;
         let len = 2 * crate::elf::PAGE as usize;

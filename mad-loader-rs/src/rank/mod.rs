@@ -24,6 +24,7 @@ mod options;
 mod threads;
 mod variables;
 
+use std::cell::UnsafeCell;
 use std::ffi::{CString, c_char, c_int};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use std::sync::{Arc, Mutex};
@@ -49,6 +50,8 @@ pub struct Rank {
     pub(crate) thread_handlers: Handlers,
     /// Handlers of `at_quick_exit`.
     pub(crate) quick_handlers: Handlers,
+    /// C++'s exceptions that the main thread is handling: a pointer and a count. Its libraries' to read and write.
+    pub(crate) exceptions: Exceptions,
     /// Its kernel threads.
     pub(crate) threads: Threads,
     pub(crate) options: Mutex<OptionsPlace>,
@@ -58,6 +61,19 @@ pub struct Rank {
     saved: AtomicUsize,
     /// Destructors that have not run yet.
     destructors: AtomicUsize,
+}
+
+/// Memory of the C++ library, used by the rank's main thread only.
+#[derive(Debug, Default)]
+pub(crate) struct Exceptions(UnsafeCell<[usize; 2]>);
+
+// SAFETY: this crate only gives the address away; one thread uses it.
+unsafe impl Sync for Exceptions {}
+
+impl Exceptions {
+    pub(crate) fn get(&self) -> *mut [usize; 2] {
+        self.0.get()
+    }
 }
 
 type Constructor = extern "C-unwind" fn(c_int, *const *const c_char, *const *const c_char);
@@ -81,6 +97,7 @@ impl Rank {
             handlers: Handlers::default(),
             thread_handlers: Handlers::default(),
             quick_handlers: Handlers::default(),
+            exceptions: Exceptions::default(),
             threads: Threads::default(),
             options: Mutex::default(),
             started: AtomicBool::new(false),

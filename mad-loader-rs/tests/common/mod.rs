@@ -21,6 +21,7 @@ pub(crate) fn compile(folder: &Path, source: &str, flags: &[&str]) -> PathBuf {
 }
 
 /// Runs the example `ranks`: `arguments` are its options, the program and the program's arguments.
+#[allow(dead_code, reason = "not every test file uses it")]
 pub(crate) fn ranks(arguments: &[&str]) -> Output {
     let mut command = Command::new(host());
     command.args(arguments);
@@ -33,4 +34,22 @@ pub(crate) fn host() -> PathBuf {
     path.pop();
     path.pop();
     path.join("examples/ranks")
+}
+
+/// Whether there is a C++ compiler.
+#[allow(dead_code, reason = "not every test file uses it")]
+pub(crate) fn has_cpp() -> bool {
+    let found = Command::new("c++").arg("--version").output().is_ok();
+    if !found {
+        println!("SKIPPED: no C++ compiler: apt install g++");
+    }
+    found
+}
+
+/// The lines of a text, in order of the alphabet: ranks write in any order.
+#[allow(dead_code, reason = "not every test file uses it")]
+pub(crate) fn lines(text: &str) -> Vec<&str> {
+    let mut lines: Vec<_> = text.lines().collect();
+    lines.sort_unstable();
+    lines
 }

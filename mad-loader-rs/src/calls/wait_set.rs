@@ -1,0 +1,102 @@
+//! Waits of a green thread for descriptors that the program owns.
+//!
+//! pioman watches descriptors that it may make non-blocking. Those of a program stay as they are: they are put into an
+//! `epoll` set of the call, and pioman watches the set. A call that need not wait makes no set.
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::time::Instant;
+
+use libc::{c_int, pollfd};
+use pioman::fd::Registered;
+use rustix::event::epoll;
+
+use super::call::fail;
+
+/// Waits until one of `descriptors` may be ready, or `deadline` has come; false after it.
+///
+/// # Blocking
+/// The calling green thread.
+///
+/// # Errors
+/// The kernel's limits. What the kernel cannot watch counts as ready.
+pub(super) fn wait(descriptors: &[pollfd], deadline: Option<Instant>) -> io::Result<bool> {
+    let set = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+    for descriptor in descriptors.iter().filter(|descriptor| descriptor.fd >= 0) {
+        if !add(&set, descriptor)? {
+            return Ok(true);
+        }
+    }
+    let set = Registered::new(set)?;
+    match deadline {
+        Some(deadline) => set.wait_readable_until(deadline),
+        None => set.wait_readable().map(|()| true),
+    }
+}
+
+/// False if the descriptor cannot be watched, and so never is what a call waits for.
+fn add(set: &OwnedFd, descriptor: &pollfd) -> io::Result<bool> {
+    let events = descriptor.events as u16 as u32;
+    let mut event = libc::epoll_event { events, u64: 0 };
+    // SAFETY: a valid event. The descriptor is the program's: it may be closed meanwhile, or be none.
+    let result =
+        unsafe { libc::epoll_ctl(set.as_raw_fd(), libc::EPOLL_CTL_ADD, descriptor.fd, &mut event) };
+    match result {
+        0 => Ok(true),
+        _ => match io::Error::last_os_error() {
+            error if error.raw_os_error() == Some(libc::EEXIST) => {
+                widen(set, descriptor).map(|()| true)
+            }
+            error if matches!(error.raw_os_error(), Some(libc::EPERM | libc::EBADF)) => Ok(false),
+            error => Err(error),
+        },
+    }
+}
+
+/// A descriptor that is named twice: any event of it ends the wait, and the caller looks what it is.
+fn widen(set: &OwnedFd, descriptor: &pollfd) -> io::Result<()> {
+    let events = (libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLPRI) as u32;
+    let mut event = libc::epoll_event { events, u64: 0 };
+    // SAFETY: as in `add`.
+    let result =
+        unsafe { libc::epoll_ctl(set.as_raw_fd(), libc::EPOLL_CTL_MOD, descriptor.fd, &mut event) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Waits for one descriptor, without end.
+pub(super) fn wait_one(fd: c_int, events: i16, deadline: Option<Instant>) -> io::Result<bool> {
+    wait(&[pollfd { fd, events, revents: 0 }], deadline)
+}
+
+/// Looks at one descriptor, without waiting.
+fn is_ready(fd: c_int, events: i16) -> bool {
+    let mut look = pollfd { fd, events, revents: 0 };
+    loop {
+        // SAFETY: one valid entry.
+        match unsafe { libc::poll(&mut look, 1, 0) } {
+            0 => return false,
+            1 => return true,
+            // A tick interrupts it. Other errors are for the call itself to report.
+            _ if io::Error::last_os_error().raw_os_error() == Some(libc::EINTR) => {}
+            _ => return true,
+        }
+    }
+}
+
+/// Whether calls on the descriptor are to wait: the program has not made it non-blocking.
+pub(super) fn is_blocking(fd: c_int) -> bool {
+    // SAFETY: reads a flag.
+    let flags = unsafe { libc::fcntl(fd, libc::F_GETFL) };
+    flags >= 0 && flags & libc::O_NONBLOCK == 0
+}
+
+/// Waits until a read, or what else `events` says, need not wait. False: with `errno`, the call fails.
+pub(super) fn await_ready(fd: c_int, events: i16) -> bool {
+    while !is_ready(fd, events) && is_blocking(fd) {
+        if let Err(error) = wait_one(fd, events, None) {
+            fail(error.raw_os_error().unwrap_or(libc::ENOMEM));
+            return false;
+        }
+    }
+    true
+}

@@ -1,0 +1,46 @@
+/* How a rank ends: the first argument says. */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static void say(const char *what) { printf("%s\n", what); }
+static void handler(void) { say("handler"); }
+static void again(void) { say("again"); exit(7); }
+static void status(int code, void *word) { printf("status %d %s\n", code, (char *)word); }
+static void late(void) { say("late"); }
+static void registers(void) { say("registers"); atexit(late); }
+__attribute__((destructor)) static void destruct(void) { say("destructor"); }
+
+static int deep(int n) {
+    volatile char frame[1000];
+    frame[0] = (char)n;
+    if (n == 0) exit(3);
+    return deep(n - 1) + frame[0];
+}
+
+static void *thread(void *code) { usleep(20000); exit((int)(long)code); }
+static void *other(void *word) { usleep(20000); say(word); return word; }
+
+int main(int argc, char **argv) {
+    pthread_t id;
+    const char *way = argv[1];
+    if (!strcmp(way, "return")) { atexit(handler); return 2; }
+    if (!strcmp(way, "deep")) { atexit(handler); on_exit(status, "word"); return deep(1000); }
+    if (!strcmp(way, "nested")) { atexit(handler); atexit(again); exit(1); }
+    if (!strcmp(way, "registers")) { atexit(registers); exit(0); }
+    if (!strcmp(way, "quick")) { atexit(handler); at_quick_exit(late); quick_exit(5); }
+    if (!strcmp(way, "buffered")) { printf("no newline"); exit(0); }
+    if (!strcmp(way, "pthread_exit")) { atexit(handler); pthread_create(&id, 0, other, "other"); pthread_exit(0); }
+    if (!strcmp(way, "join")) {
+        void *value;
+        pthread_create(&id, 0, other, "joined");
+        pthread_join(id, &value);
+        return strcmp(value, "joined");
+    }
+    if (!strcmp(way, "thread")) { pthread_create(&id, 0, thread, (void *)6); sleep(100); }
+    if (!strcmp(way, "_exit")) { atexit(handler); _exit(4); }
+    if (!strcmp(way, "abort")) { atexit(handler); abort(); }
+    return 99;
+}

@@ -1,0 +1,127 @@
+/* Rank 0 makes a way, ranks 1 and up go it, all on one virtual processor. The way is argument 1, the rank argument 2, two
+   descriptors of the host process arguments 3 and 4. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/select.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec + t.tv_nsec * 1e-9;
+}
+
+static int fail(const char *what) {
+    printf("%s: %s\n", what, strerror(errno));
+    return 1;
+}
+
+#define SIZE 300000
+static char data[SIZE], more[SIZE];
+
+static int waits(const char *way, int in) {
+    struct pollfd one = {in, POLLIN, 0};
+    char byte;
+    if (!strcmp(way, "read")) return read(in, &byte, 1) == 1 ? byte : -1;
+    if (!strcmp(way, "readv")) {
+        struct iovec part = {&byte, 1};
+        return readv(in, &part, 1) == 1 ? byte : -1;
+    }
+    if (!strcmp(way, "poll")) {
+        if (poll(&one, 1, 20) != 0) return -2;
+        if (poll(&one, 1, -1) != 1 || one.revents != POLLIN) return -3;
+    }
+    if (!strcmp(way, "ppoll")) {
+        struct timespec time = {10, 0};
+        if (ppoll(&one, 1, &time, 0) != 1) return -4;
+    }
+    if (!strcmp(way, "select")) {
+        fd_set set, none;
+        struct timeval time = {0, 20000};
+        FD_ZERO(&set);
+        FD_ZERO(&none);
+        FD_SET(in, &set);
+        if (select(in + 1, &set, &none, 0, &time) != 0 || FD_ISSET(in, &set) || time.tv_usec != 0) return -5;
+        time.tv_sec = 10;
+        FD_SET(in, &set);
+        if (select(in + 1, &set, &none, 0, &time) != 1 || !FD_ISSET(in, &set)) return -6;
+        if (time.tv_sec != 9) return -7;
+    }
+    if (!strcmp(way, "epoll")) {
+        int set = epoll_create1(0);
+        struct epoll_event event = {EPOLLIN, {.fd = 77}};
+        epoll_ctl(set, EPOLL_CTL_ADD, in, &event);
+        if (epoll_wait(set, &event, 1, 10) != 0 || epoll_wait(set, &event, 1, 10000) != 1 || event.data.fd != 77) return -8;
+        close(set);
+    }
+    if (!strcmp(way, "recv")) return recv(in, &byte, 1, 0) == 1 ? byte : -1;
+    if (!strcmp(way, "recvmsg")) {
+        struct iovec part = {&byte, 1};
+        struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+        return recvmsg(in, &message, 0) == 1 ? byte : -1;
+    }
+    return read(in, &byte, 1) == 1 ? byte : -1;
+}
+
+int main(int argc, char **argv) {
+    const char *way = argv[1];
+    int rank = atoi(argv[2]), in = atoi(argv[3]), out = atoi(argv[4]);
+    if (!strcmp(way, "sleep")) {
+        double start = now();
+        struct timespec time = {0, 100000000}, until;
+        usleep(50000);
+        nanosleep(&time, 0);
+        clock_nanosleep(CLOCK_MONOTONIC, 0, &time, 0);
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_nsec += 50000000;
+        if (until.tv_nsec >= 1000000000) until.tv_nsec -= 1000000000, until.tv_sec++;
+        clock_nanosleep(CLOCK_REALTIME, TIMER_ABSTIME, &until, 0);
+        time.tv_nsec = -1;
+        int refused = nanosleep(&time, 0) == -1 && errno == EINVAL;
+        double took = now() - start;
+        printf("slept %d, refused %d\n", took >= 0.29, refused);
+        return 0;
+    }
+    if (!strcmp(way, "whole")) { /* more than the pipe or the socket takes, both ways */
+        for (int i = 0; i < SIZE; i++) data[i] = (char)(i * 7);
+        if (rank == 0) return write(out, data, SIZE) == SIZE ? (puts("written"), 0) : fail("write");
+        for (int got = 0; got < SIZE;) {
+            ssize_t n = read(in, more + got, SIZE - got);
+            if (n <= 0) return fail("read");
+            got += n;
+        }
+        printf("same %d\n", !memcmp(data, more, SIZE));
+        return 0;
+    }
+    if (!strcmp(way, "waitall")) {
+        for (int i = 0; i < SIZE; i++) data[i] = (char)(i * 7);
+        if (rank == 0) return send(out, data, SIZE, 0) == SIZE ? (puts("written"), 0) : fail("send");
+        if (recv(in, more, SIZE, MSG_WAITALL) != SIZE) return fail("recv");
+        printf("same %d\n", !memcmp(data, more, SIZE));
+        return 0;
+    }
+    if (!strcmp(way, "yield")) { /* each waits for the other's word in a pipe, and yields meanwhile */
+        struct pollfd one = {in, POLLIN, 0};
+        if (rank == 0) return write(out, "x", 1) == 1 ? (puts("written"), 0) : fail("write");
+        while (poll(&one, 1, 0) == 0) sched_yield();
+        puts("seen");
+        return 0;
+    }
+    /* The reader comes first (rank 0), so it waits while the writer has not run. */
+    if (rank == 0) {
+        int got = waits(way, in);
+        printf("%s got %c\n", way, got > 0 ? got : '0' - got);
+        return got != 'w';
+    }
+    usleep(50000);
+    return write(out, "w", 1) == 1 ? 0 : fail("write");
+}

@@ -1,0 +1,73 @@
+//! Calls that block: on one virtual processor, the ranks that do not wait go on.
+
+mod common;
+
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use common::{compile, host, lines};
+
+/// Runs two ranks on one virtual processor, with two ends that the host process inherits.
+fn two_ranks(program: &Path, way: &str, (input, output): (OwnedFd, OwnedFd)) -> Output {
+    for end in [&input, &output] {
+        rustix::io::fcntl_setfd(end, rustix::io::FdFlags::empty()).unwrap();
+    }
+    Command::new("timeout")
+        .arg("60")
+        .arg(host())
+        .args(["-n", "2", "-p", "1"])
+        .arg(program)
+        .args([way, "%", &input.as_raw_fd().to_string(), &output.as_raw_fd().to_string()])
+        .output()
+        .unwrap()
+}
+
+fn pipe() -> (OwnedFd, OwnedFd) {
+    let (reader, writer) = std::io::pipe().unwrap();
+    (reader.into(), writer.into())
+}
+
+fn sockets() -> (OwnedFd, OwnedFd) {
+    let (reader, writer) = UnixStream::pair().unwrap();
+    (reader.into(), writer.into())
+}
+
+fn check(output: &Output, way: &str, expected: &str) {
+    let text = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(lines(&text), lines(expected), "{way}: {errors}");
+    assert_eq!(output.status.code(), Some(0), "{way}: {text} {errors}");
+}
+
+#[test]
+fn a_rank_that_waits_for_a_descriptor_lets_the_other_one_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = compile(folder.path(), "waits.c", &[]);
+    for way in ["read", "readv", "poll", "ppoll", "select", "epoll"] {
+        check(&two_ranks(&program, way, pipe()), way, &format!("{way} got w\n"));
+    }
+    for way in ["read", "recv", "recvmsg", "poll"] {
+        check(&two_ranks(&program, way, sockets()), way, &format!("{way} got w\n"));
+    }
+    check(&two_ranks(&program, "yield", pipe()), "yield", "written\nseen\n");
+}
+
+#[test]
+fn a_write_that_does_not_fit_ends_when_all_is_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = compile(folder.path(), "waits.c", &[]);
+    for ends in [pipe(), sockets()] {
+        check(&two_ranks(&program, "whole", ends), "whole", "written\nsame 1\n");
+    }
+    check(&two_ranks(&program, "waitall", sockets()), "waitall", "written\nsame 1\n");
+}
+
+#[test]
+fn ranks_sleep_at_the_same_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = compile(folder.path(), "waits.c", &[]);
+    let output = two_ranks(&program, "sleep", pipe());
+    check(&output, "sleep", &"slept 1, refused 1\n".repeat(2));
+}
