@@ -32,31 +32,41 @@ impl fmt::Display for Error {
             }
             Error::Library(name, why) => write!(
                 f,
-                "the shared library {name} cannot be loaded: {why}; name its folder in LD_LIBRARY_PATH"
+                "the shared library {name} cannot be loaded: {why}{}",
+                way_out(why).unwrap_or("; name its folder in LD_LIBRARY_PATH")
             ),
             Error::Copy(rank, why) => {
-                write!(f, "rank {rank} cannot be loaded: {why}{}", way_out(why))
+                write!(f, "rank {rank} cannot be loaded: {why}{}", way_out(why).unwrap_or(""))
             }
             Error::Kernel(rank, error) => {
-                write!(f, "rank {rank} cannot be loaded: {error}{}", way_out(&error.to_string()))
+                write!(
+                    f,
+                    "rank {rank} cannot be loaded: {error}{}",
+                    way_out(&error.to_string()).unwrap_or("")
+                )
             }
         }
     }
 }
 
 /// What the dynamic linker's or the kernel's words for a limit mean.
-fn way_out(why: &str) -> &'static str {
-    if why.contains("allocate memory") || why.contains("failed to map") {
-        "; a copy takes about five mappings: raise vm.max_map_count (sysctl), or use fewer ranks a process"
-    } else if why.contains("static TLS") {
-        "; the process has no room left for thread-locals of fixed places: compile with -fPIC, without \
-         -ftls-model=initial-exec"
-    } else if why.contains("Too many open files") {
-        "; raise the limit of open files (ulimit -n)"
-    } else {
-        ""
-    }
+fn way_out(why: &str) -> Option<&'static str> {
+    let ways = [
+        (&["allocate memory", "failed to map"][..], MAPPINGS),
+        (&["static TLS"], LOCALS),
+        (&["Too many open files"], "; raise the limit of open files (ulimit -n)"),
+    ];
+    // The second one speaks of memory, too.
+    ways.into_iter()
+        .rev()
+        .find(|(words, _)| words.iter().any(|word| why.contains(word)))
+        .map(|(_, way)| way)
 }
+
+const MAPPINGS: &str = "; a copy takes about five mappings: raise vm.max_map_count (sysctl), or use fewer ranks a process";
+
+const LOCALS: &str = "; a library's thread-locals are wanted at a fixed place, and the process has no room left there: raise \
+     it with GLIBC_TUNABLES=glibc.rtld.optional_static_tls=65536";
 
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {

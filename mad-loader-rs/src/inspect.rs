@@ -64,7 +64,7 @@ pub fn inspect(path: &Path) -> io::Result<Inspection> {
         Ok(references) => references,
         Err(refusal) => return Ok(refused(refusal)),
     };
-    if let Err(refusal) = check(&elf, &references) {
+    if let Err(refusal) = check(&elf, &references, &file) {
         return Ok(refused(refusal));
     }
     let listed = libraries::list(&path, &elf)?;
@@ -91,14 +91,4 @@ fn shared_data(library: String, path: PathBuf) -> Option<SharedData> {
     let bytes = elf.writable_bytes();
     let names = elf.writable_names(&file).unwrap_or_default();
     (bytes > 0).then_some(SharedData { library, path, bytes, names })
-}
-
-/// Reads `file` as [`Program::open`](crate::Program::open) and [`inspect`] do, up to the template of its copies. For
-/// fuzzing: the result is whether the file would be accepted.
-#[doc(hidden)]
-pub fn parse(file: &[u8]) -> bool {
-    let Ok(elf) = Elf::parse(file) else { return false };
-    let _ = (elf.writable_bytes(), elf.writable_names(file), elf.layout.span());
-    let Ok(references) = elf.references(file) else { return false };
-    crate::program::rehearse(&elf, file.to_vec(), &references) && check(&elf, &references).is_ok()
 }

@@ -32,13 +32,17 @@
 //! The process: its descriptors, working directory, environment, signal handlers, memory limits, and shared libraries
 //! with their variables. `docs/ranks-as-threads.md` lists what that means for programs.
 //!
+//! Thread-locals of a program that is linked as `docs/ranks-as-threads.md` says are a rank's own.
+//!
 //! Inside, from the bottom: `elf` reads files; `check` judges; `linker` is the dynamic linker's face; `rank` is a copy's
-//! life; `calls` are the functions that programs call here; `program` loads.
+//! life; `calls` are the functions that programs call here; `program` loads. `hostile` makes broken files for tests.
 
 mod calls;
 mod check;
 mod elf;
 mod error;
+#[cfg(any(test, fuzzing))]
+pub mod hostile;
 mod inspect;
 mod job;
 mod linker;
@@ -54,9 +58,6 @@ pub use crate::{
     rank::{Rank, current_rank},
     refusal::Refusal,
 };
-
-#[doc(hidden)]
-pub use inspect::parse;
 
 /// The size of the stack that a process's `main` has by default: what programs expect.
 pub const STACK: usize = 8 << 20;

@@ -18,6 +18,7 @@ unsafe extern "C" {
 }
 
 const LINK_MAP: c_int = 2;
+const TLS_MODULE: c_int = 9;
 
 /// A loaded object. It is never unloaded.
 #[derive(Clone, Copy, Debug)]
@@ -59,6 +60,14 @@ impl Object {
     pub(crate) fn base(self) -> Option<usize> {
         // SAFETY: the dynamic linker's structure lives as long as the object is loaded.
         self.link_map().map(|map| unsafe { (*map.as_ptr()).base })
+    }
+
+    /// The number by which code finds the object's thread-locals; `None` if it has none.
+    pub(crate) fn locals(self) -> Option<usize> {
+        let mut module: usize = 0;
+        // SAFETY: as in `link_map`; the answer is a number.
+        let failed = unsafe { dlinfo(self.handle.as_ptr(), TLS_MODULE, (&raw mut module).cast()) };
+        (failed == 0 && module != 0).then_some(module)
     }
 
     /// Gives the object another path, by which debuggers, profilers and backtraces find its symbols.

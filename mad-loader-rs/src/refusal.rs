@@ -30,10 +30,14 @@ pub enum Refusal {
     ThreadLocals,
     /// A shared object whose thread-local variables are at a fixed distance from the thread pointer.
     StaticThreadLocals,
+    /// A shared object that finds its thread-local variables by descriptors.
+    LocalDescriptors,
     /// The linker was told that the file must not be loaded at run time.
     NotForDlopen,
     /// The program asks for an executable stack.
     ExecutableStack,
+    /// The program brings an allocator of its own; a function of it.
+    Allocator(String),
     /// The program does not start as those of the C library do.
     OtherStart,
     /// Shared libraries that are not found.
@@ -42,7 +46,12 @@ pub enum Refusal {
     Platform,
 }
 
-const PROCESSES: &str = "run its ranks as processes (without --ranks-per-process)";
+/// What always works.
+const PROCESSES: &str = "run its ranks as processes (mad run -n RANKS PROGRAM)";
+
+/// How to link a program as a shared object, whose thread-locals stay where the loader can find them.
+const SHARED: &str =
+    "compile with -fPIC and link with -shared \"$(cc -print-file-name=Scrt1.o)\" -Wl,-e,_start";
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -87,14 +96,19 @@ impl fmt::Display for Refusal {
             ),
             Refusal::ThreadLocals => write!(
                 f,
-                "it, or a library that is linked into it, has thread-local variables, which the linker of an executable places where a process \
-                 has one block of them (the model local-exec): compile with -fPIC and link as a shared \
-                 object with a start (`mpicc --green`), or {PROCESSES}"
+                "it, or a library that is linked into it, has thread-local variables, which the linker of \
+                 an executable places where a process has one block of them (the model local-exec): \
+                 {SHARED}, or {PROCESSES}"
             ),
             Refusal::StaticThreadLocals => write!(
                 f,
-                "its thread-local variables are compiled for the model initial-exec, of which a process \
-                 has little room: compile with -fPIC and without -ftls-model=initial-exec, or {PROCESSES}"
+                "its thread-local variables are at a fixed distance from the thread pointer (the model \
+                 initial-exec or local-exec): compile with -fPIC -ftls-model=global-dynamic, or {PROCESSES}"
+            ),
+            Refusal::LocalDescriptors => write!(
+                f,
+                "it finds its thread-local variables by descriptors: compile with -mtls-dialect=gnu, or \
+                 {PROCESSES}"
             ),
             Refusal::NotForDlopen => write!(
                 f,
@@ -103,6 +117,11 @@ impl fmt::Display for Refusal {
             Refusal::ExecutableStack => write!(
                 f,
                 "it asks for an executable stack, which all ranks would get: link with -z noexecstack"
+            ),
+            Refusal::Allocator(name) => write!(
+                f,
+                "it brings an allocator of its own ({name}), which the C library would not use: link \
+                 without it, or {PROCESSES}"
             ),
             Refusal::OtherStart => write!(
                 f,

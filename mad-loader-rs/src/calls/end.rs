@@ -27,7 +27,7 @@ unsafe extern "C" {
     fn __cxa_finalize(object: *const c_void);
 }
 
-pub(super) fn calls() -> [Call; 11] {
+pub(super) fn calls() -> [Call; 12] {
     [
         ("exit", exit as *const () as usize),
         ("_exit", exit_at_once as *const () as usize),
@@ -39,6 +39,7 @@ pub(super) fn calls() -> [Call; 11] {
         ("__cxa_atexit", at_exit_of as *const () as usize),
         ("__cxa_at_quick_exit", at_quick_exit_of as *const () as usize),
         ("__cxa_finalize", finalize as *const () as usize),
+        ("__cxa_thread_atexit", at_thread_exit_of as *const () as usize),
         ("__cxa_thread_atexit_impl", at_thread_exit_of as *const () as usize),
     ]
 }

@@ -51,6 +51,9 @@ const FLAG_STATIC_TLS: u64 = 16;
 const FLAG_1_NO_OPEN: u64 = 0x40;
 const FLAG_1_PIE: u64 = 0x0800_0000;
 
+/// Most libraries that a file may ask for: a bound on the memory that their names take.
+const MOST_NEEDED: usize = 1024;
+
 /// A tag that no dynamic linker knows: such entries are passed over.
 const IGNORED: u64 = 0x6000_0fff;
 
@@ -130,6 +133,9 @@ impl Dynamic {
                     array.address
                 )));
             }
+        }
+        if needed.len() > MOST_NEEDED {
+            return Err(Refusal::Damaged(format!("it asks for {} libraries", needed.len())));
         }
         let names = Names::new(bytes, layout, this.strings)?;
         let name = |value| names.text(value).map(|name| String::from_utf8_lossy(name).into_owned());

@@ -24,7 +24,8 @@ impl Layout {
     pub(super) fn read(bytes: Bytes<'_>) -> Result<Layout, Refusal> {
         let headers = bytes.u64(32)?;
         let (size, count) = (bytes.u16(54)?, bytes.u16(56)?);
-        if u64::from(size) != segment::SIZE || count > MOST_HEADERS {
+        let known = u64::from(size) == segment::SIZE || count == 0;
+        if !known || count > MOST_HEADERS {
             return Err(Refusal::Damaged(format!(
                 "it has {count} program headers of {size} bytes"
             )));
@@ -40,6 +41,7 @@ impl Layout {
             layout.segments.push(Segment::read(bytes, headers + index * segment::SIZE)?);
         }
         layout.check_order()?;
+        layout.check_thread_locals()?;
         Ok(layout)
     }
 
@@ -51,6 +53,27 @@ impl Layout {
                 return Err(Refusal::Damaged("its segments overlap, or are out of order".into()));
             }
             end = load.address + load.in_memory;
+        }
+        Ok(())
+    }
+
+    /// Initial values that are in the file, and a size that can be allocated.
+    fn check_thread_locals(&self) -> Result<(), Refusal> {
+        let Some(locals) = self.thread_locals() else { return Ok(()) };
+        let alignment = locals.alignment.max(1);
+        if !alignment.is_power_of_two()
+            || alignment > segment::PAGE
+            || locals.in_memory > 1 << 40
+            || locals.in_file > locals.in_memory
+        {
+            return Err(Refusal::Damaged(format!(
+                "its thread-locals have {} bytes with {} of initial values, aligned to {alignment}",
+                locals.in_memory, locals.in_file
+            )));
+        }
+        // Without initial values the address matters by its alignment only.
+        if locals.in_file > 0 {
+            self.offset_of(locals.address, locals.in_file)?;
         }
         Ok(())
     }
@@ -84,8 +107,9 @@ impl Layout {
         self.kind == SHARED
     }
 
-    pub(crate) fn has_thread_locals(&self) -> bool {
-        self.segment(segment::THREAD_LOCALS).is_some_and(|tls| tls.in_memory > 0)
+    /// The segment from which each thread's thread-locals are made.
+    pub(crate) fn thread_locals(&self) -> Option<&Segment> {
+        self.segment(segment::THREAD_LOCALS).filter(|locals| locals.in_memory > 0)
     }
 
     pub(crate) fn needs_executable_stack(&self) -> bool {

@@ -19,7 +19,7 @@ use self::segment::Segment;
 use crate::refusal::Refusal;
 
 pub(crate) use self::dynamic::Functions;
-pub(crate) use self::references::{Copied, References};
+pub(crate) use self::references::{Copied, Own, OwnValue, References};
 pub(crate) use self::segment::PAGE;
 
 /// What a file says about itself.
@@ -54,6 +54,9 @@ impl Elf {
 
     /// The relocations of `file`, from which `self` was read.
     pub(crate) fn references<'a>(&self, file: &'a [u8]) -> Result<References<'a>, Refusal> {
+        if !self.has_dynamic {
+            return Ok(References::default());
+        }
         References::read(Bytes(file), &self.layout, &self.dynamic)
     }
 

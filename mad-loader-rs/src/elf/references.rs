@@ -8,10 +8,22 @@ use crate::refusal::Refusal;
 const SYMBOL: u64 = 24;
 const RELOCATION: u64 = 24;
 
+/// Kind of a symbol: a function that chooses an address.
+const INDIRECT: u8 = 10;
+/// Section of a symbol whose value is no address.
+const NUMBER: u16 = 0xfff1;
+
+/// Most bytes of names of copied variables: they may overlap in the file.
+const MOST_COPIED_NAMES: usize = 16 << 20;
+
 const ABSOLUTE: u32 = 1;
 const COPY: u32 = 5;
 const GLOB_DAT: u32 = 6;
 const JUMP_SLOT: u32 = 7;
+const MODULE: u32 = 16;
+const OFFSET: u32 = 17;
+const THREAD_OFFSET: u32 = 18;
+const DESCRIPTOR: u32 = 36;
 const INDIRECT_RELATIVE: u32 = 37;
 
 /// A word that holds the address of a symbol.
@@ -21,6 +33,26 @@ pub(crate) struct Pointer<'a> {
     pub(crate) place: u64,
     pub(crate) name: &'a [u8],
     pub(crate) addend: u64,
+}
+
+/// A word that refers to a symbol that the file defines itself. The dynamic linker may find another object's symbol of
+/// that name first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Own {
+    /// Address of the word.
+    pub(crate) place: u64,
+    pub(crate) value: OwnValue,
+}
+
+/// What a word of [`Own`] holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OwnValue {
+    /// An address of the file.
+    Address(u64),
+    /// The number of the file's thread-locals.
+    Module,
+    /// An offset in them.
+    Offset(u64),
 }
 
 /// A library's variable of which the executable has a copy.
@@ -37,9 +69,18 @@ pub(crate) struct Copied {
 pub(crate) struct References<'a> {
     /// Words with addresses of symbols that the file does not define.
     pub(crate) pointers: Vec<Pointer<'a>>,
+    pub(crate) own: Vec<Own>,
     pub(crate) copied: Vec<Copied>,
+    /// Bytes of their names.
+    copied_names: usize,
     /// Whether functions of the file choose addresses while it is relocated.
     pub(crate) has_resolvers: bool,
+    /// Whether code of the file asks `__tls_get_addr` for its thread-locals.
+    pub(crate) has_asked_locals: bool,
+    /// Whether code of the file expects its thread-locals at a fixed distance from the thread pointer.
+    pub(crate) has_fixed_locals: bool,
+    /// Whether code of the file finds thread-locals by descriptors, without `__tls_get_addr`.
+    pub(crate) has_local_descriptors: bool,
 }
 
 impl<'a> References<'a> {
@@ -61,9 +102,12 @@ impl<'a> References<'a> {
                 let addend = bytes.u64(at + 16)?;
                 let kind = info as u32;
                 this.has_resolvers |= kind == INDIRECT_RELATIVE;
-                if matches!(kind, ABSOLUTE | COPY | GLOB_DAT | JUMP_SLOT) {
+                this.has_local_descriptors |= kind == DESCRIPTOR;
+                if matches!(
+                    kind,
+                    ABSOLUTE | COPY | GLOB_DAT | JUMP_SLOT | MODULE | OFFSET | THREAD_OFFSET
+                ) {
                     let symbol = Symbol::read(bytes, (layout, dynamic), &names, info >> 32)?;
-                    let addend = if kind == ABSOLUTE { addend } else { 0 };
                     this.add(layout, kind, place, addend, &symbol)?;
                 }
             }
@@ -86,11 +130,36 @@ impl<'a> References<'a> {
                 len
             )));
         }
-        if kind == COPY {
-            let name = String::from_utf8_lossy(symbol.name).into_owned();
-            self.copied.push(Copied { place, size: symbol.size, name });
-        } else if !symbol.is_defined {
-            self.pointers.push(Pointer { place, name: symbol.name, addend });
+        match kind {
+            COPY => {
+                let name = String::from_utf8_lossy(symbol.name).into_owned();
+                self.copied_names += name.len();
+                if self.copied_names > MOST_COPIED_NAMES {
+                    return Err(Refusal::Damaged("it copies too many variables".into()));
+                }
+                self.copied.push(Copied { place, size: symbol.size, name });
+            }
+            // Without a symbol these are the file's own already.
+            MODULE | OFFSET => {
+                self.has_asked_locals |= symbol.is_defined || symbol.name.is_empty();
+                if symbol.is_defined {
+                    let value = match kind {
+                        MODULE => OwnValue::Module,
+                        _ => OwnValue::Offset(symbol.value.wrapping_add(addend)),
+                    };
+                    self.own.push(Own { place, value });
+                }
+            }
+            THREAD_OFFSET => self.has_fixed_locals |= symbol.is_defined || symbol.name.is_empty(),
+            _ => {
+                let addend = if kind == ABSOLUTE { addend } else { 0 };
+                if !symbol.is_defined {
+                    self.pointers.push(Pointer { place, name: symbol.name, addend });
+                } else if symbol.has_address() {
+                    let value = OwnValue::Address(symbol.value.wrapping_add(addend));
+                    self.own.push(Own { place, value });
+                }
+            }
         }
         Ok(())
     }
@@ -98,11 +167,19 @@ impl<'a> References<'a> {
 
 struct Symbol<'a> {
     name: &'a [u8],
+    value: u64,
     size: u64,
     is_defined: bool,
+    kind: u8,
+    section: u16,
 }
 
 impl<'a> Symbol<'a> {
+    /// Whether the value is an address, not a number or a function that chooses an address.
+    fn has_address(&self) -> bool {
+        self.kind != INDIRECT && self.section != NUMBER
+    }
+
     fn read(
         bytes: Bytes<'a>,
         (layout, dynamic): (&Layout, &Dynamic),
@@ -115,8 +192,11 @@ impl<'a> Symbol<'a> {
         let at = layout.offset_of(address, SYMBOL)?;
         Ok(Symbol {
             name: names.text(u64::from(bytes.u32(at)?))?,
+            value: bytes.u64(at + 8)?,
             size: bytes.u64(at + 16)?,
             is_defined: bytes.u16(at + 6)? != 0,
+            kind: bytes.u8(at + 4)? & 15,
+            section: bytes.u16(at + 6)?,
         })
     }
 }

@@ -25,6 +25,7 @@ pub(crate) struct Segment {
     pub(crate) address: u64,
     pub(crate) in_file: u64,
     pub(crate) in_memory: u64,
+    pub(crate) alignment: u64,
     /// Offset of this header in the file.
     pub(super) header: u64,
 }
@@ -38,6 +39,7 @@ impl Segment {
             address: bytes.u64(header + 16)?,
             in_file: bytes.u64(header + 32)?,
             in_memory: bytes.u64(header + 40)?,
+            alignment: bytes.u64(header + 48)?,
             header,
         };
         if segment.kind == LOAD {

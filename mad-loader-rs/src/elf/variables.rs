@@ -1,8 +1,8 @@
-//! The writable variables that a shared library exports.
+//! What a file exports.
 
 use super::Elf;
 use super::bytes::Bytes;
-use super::segment;
+use super::segment::{self, Segment};
 use crate::refusal::Refusal;
 
 const SECTION: u64 = 64;
@@ -23,49 +23,91 @@ impl Elf {
     }
 
     /// Names of exported variables that a process may write, a few of them.
-    ///
-    /// They are in the table of dynamic symbols, whose length only the section headers tell; a file without those has
-    /// no names here.
     pub(crate) fn writable_names(&self, file: &[u8]) -> Result<Vec<String>, Refusal> {
-        let bytes = Bytes(file);
-        let (sections, count) = (bytes.u64(40)?, u64::from(bytes.u16(60)?));
-        let header = |index: u64| {
-            let at = sections.checked_add(index * SECTION);
-            at.ok_or_else(|| Refusal::Damaged("a section is outside the address space".into()))
-        };
         let mut names = Vec::new();
-        for index in 0..count {
-            let at = header(index)?;
-            bytes.at(at, SECTION)?;
-            if bytes.u32(at + 4)? != DYNAMIC_SYMBOLS {
-                continue;
-            }
-            let (start, len) = (bytes.u64(at + 24)?, bytes.u64(at + 32)?);
-            bytes.at(start, len)?;
-            let strings = header(u64::from(bytes.u32(at + 40)?))?;
-            bytes.at(strings, SECTION)?;
-            let (text, text_len) = (bytes.u64(strings + 24)?, bytes.u64(strings + 32)?);
-            bytes.at(text, text_len)?;
-            for symbol in 0..len / SYMBOL {
-                let at = start + symbol * SYMBOL;
-                if bytes.u8(at + 4)? & 15 != OBJECT || bytes.u16(at + 6)? == 0 {
-                    continue;
-                }
-                let (address, size) = (bytes.u64(at + 8)?, bytes.u64(at + 16)?);
-                let relro =
-                    self.layout.segment(segment::RELRO).is_some_and(|r| r.has(address, size));
-                if !relro
-                    && self.layout.loads().any(|load| load.is_writable() && load.has(address, size))
-                {
-                    let at = text.saturating_add(u64::from(bytes.u32(at)?));
-                    let name = bytes.text(at, text + text_len)?;
-                    names.push(String::from_utf8_lossy(name).into_owned());
-                    if names.len() == MOST {
-                        return Ok(names);
-                    }
+        let relro = self.layout.segment(segment::RELRO);
+        for symbol in defined(Bytes(file))? {
+            let symbol = symbol?;
+            let is_at = |load: &Segment| load.has(symbol.address, symbol.size);
+            let is_variable = symbol.kind == OBJECT
+                && !relro.is_some_and(is_at)
+                && self.layout.loads().any(|load| load.is_writable() && is_at(load));
+            if is_variable {
+                names.push(String::from_utf8_lossy(symbol.name()?).into_owned());
+                if names.len() == MOST {
+                    break;
                 }
             }
         }
         Ok(names)
     }
+
+    /// The first of `names` that the file exports.
+    pub(crate) fn exports(&self, file: &[u8], names: &[&str]) -> Result<Option<String>, Refusal> {
+        for symbol in defined(Bytes(file))? {
+            let name = symbol?.name()?;
+            if let Some(known) = names.iter().find(|known| known.as_bytes() == name) {
+                return Ok(Some((*known).to_owned()));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// A symbol that a file exports.
+struct Exported<'a> {
+    bytes: Bytes<'a>,
+    /// File range of its name, to the end of all names.
+    text: (u64, u64),
+    kind: u8,
+    address: u64,
+    size: u64,
+}
+
+impl<'a> Exported<'a> {
+    fn name(&self) -> Result<&'a [u8], Refusal> {
+        self.bytes.text(self.text.0, self.text.1)
+    }
+}
+
+/// The symbols that a file exports. They are in the table of dynamic symbols, whose length only the section headers tell;
+/// a file without those has none here.
+fn defined(
+    bytes: Bytes<'_>,
+) -> Result<impl Iterator<Item = Result<Exported<'_>, Refusal>>, Refusal> {
+    let (sections, count) = (bytes.u64(40)?, u64::from(bytes.u16(60)?));
+    let header = |index: u64| {
+        let at = sections.checked_add(index * SECTION);
+        let at =
+            at.ok_or_else(|| Refusal::Damaged("a section is outside the address space".into()))?;
+        bytes.at(at, SECTION).map(|_| at)
+    };
+    let (mut symbols, mut text) = ((0, 0), (0, 0));
+    for index in 0..count {
+        let at = header(index)?;
+        if bytes.u32(at + 4)? == DYNAMIC_SYMBOLS {
+            let range = |at| -> Result<(u64, u64), Refusal> {
+                let (start, len) = (bytes.u64(at + 24)?, bytes.u64(at + 32)?);
+                bytes.at(start, len).map(|_| (start, len))
+            };
+            symbols = range(at)?;
+            text = range(header(u64::from(bytes.u32(at + 40)?))?)?;
+            break;
+        }
+    }
+    let read = move |at: u64| -> Result<Option<Exported<'_>>, Refusal> {
+        if bytes.u16(at + 6)? == 0 {
+            return Ok(None);
+        }
+        let name = text.0.saturating_add(u64::from(bytes.u32(at)?));
+        Ok(Some(Exported {
+            bytes,
+            text: (name, text.0 + text.1),
+            kind: bytes.u8(at + 4)? & 15,
+            address: bytes.u64(at + 8)?,
+            size: bytes.u64(at + 16)?,
+        }))
+    };
+    let places = (0..symbols.1 / SYMBOL).map(move |index| symbols.0 + index * SYMBOL);
+    Ok(places.filter_map(move |at| read(at).transpose()))
 }

@@ -21,15 +21,25 @@ pub(crate) struct Library {
     pub(crate) path: Option<PathBuf>,
 }
 
+/// The dynamic linker of programs that name none: its place is a part of the machine's binary interface.
+const LINKER: &str = "/lib64/ld-linux-x86-64.so.2";
+
 /// Asks the dynamic linker of `program` which libraries it would load, and from where.
 pub(crate) fn list(program: &Path, elf: &Elf) -> io::Result<Vec<Library>> {
-    let linker = elf.interpreter.as_deref().unwrap_or_default();
+    let linker = elf.interpreter.as_deref().unwrap_or(LINKER);
+    // As `ldd` does: its own option `--list` stops at the first library that it does not find.
     let listing = Command::new(linker)
-        .arg("--list")
         .arg(program)
+        .env("LD_TRACE_LOADED_OBJECTS", "1")
+        .env_remove("LD_WARN")
+        .env_remove("LD_BIND_NOW")
+        .env_remove("LD_VERBOSE")
         .stdin(Stdio::null())
-        .stderr(Stdio::piped())
         .output()?;
+    if !listing.status.success() {
+        let words = String::from_utf8_lossy(&listing.stderr);
+        return Err(io::Error::other(format!("its dynamic linker says: {}", words.trim())));
+    }
     let text = String::from_utf8_lossy(&listing.stdout);
     Ok(text.lines().filter_map(read_line).collect())
 }

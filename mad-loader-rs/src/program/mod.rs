@@ -15,7 +15,7 @@ use self::pointers::Redirected;
 use self::template::Template;
 use crate::calls;
 use crate::check::check;
-use crate::elf::{Copied, Elf, References};
+use crate::elf::{Copied, Elf, Own};
 use crate::error::Error;
 use crate::job;
 use crate::linker::{self, Object};
@@ -37,6 +37,7 @@ pub struct Program {
     c_path: CString,
     elf: Arc<Elf>,
     copied: Vec<Copied>,
+    own: Vec<Own>,
     redirected: Vec<Redirected>,
     template: Template,
 }
@@ -55,7 +56,7 @@ impl Program {
         let contents = std::fs::read(&path).map_err(unreadable)?;
         let elf = Elf::parse(&contents).map_err(refused)?;
         let references = elf.references(&contents).map_err(refused)?;
-        check(&elf, &references).map_err(refused)?;
+        check(&elf, &references, &contents).map_err(refused)?;
         let libraries = libraries::list(&path, &elf).map_err(unreadable)?;
         libraries::check(&libraries).map_err(refused)?;
         // SAFETY: the program's libraries are trusted as the program is.
@@ -67,13 +68,14 @@ impl Program {
         }
         initialise_streams();
         let redirected = pointers::plan(&references, calls::find);
-        let (copied, has_resolvers) = (references.copied, references.has_resolvers);
+        let (copied, own) = (references.copied, references.own);
+        let has_resolvers = references.has_resolvers;
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let template = Template::new(&name, contents, &elf, has_resolvers)
             .map_err(unreadable)?
             .map_err(refused)?;
         let c_path = CString::new(path.as_os_str().as_bytes()).unwrap_or_default();
-        Ok(Program { path, c_path, elf: Arc::new(elf), copied, redirected, template })
+        Ok(Program { path, c_path, elf: Arc::new(elf), copied, own, redirected, template })
     }
 
     /// The executable's path, absolute.
@@ -91,9 +93,9 @@ impl Program {
         let kernel = |error| Error::Kernel(number, error);
         let file = self.template.copy().map_err(kernel)?;
         let name = unused_name(file.as_raw_fd());
-        // What is missing shows with the first copy, before any runs; later ones look functions up when they call them.
-        let first = number == 0;
-        let flags = if first { libc::RTLD_NOW } else { libc::RTLD_LAZY } | libc::RTLD_LOCAL;
+        // All functions are looked up now: what is missing shows before any rank runs, and no call of a green thread
+        // enters the dynamic linker.
+        let flags = libc::RTLD_NOW | libc::RTLD_LOCAL;
         // SAFETY: constructors are not run by the linker; code that chooses addresses is trusted as the program is.
         let object = unsafe { Object::open(&name, flags) };
         let object = object.map_err(|why| {
@@ -105,6 +107,7 @@ impl Program {
         // SAFETY: the copy has just been loaded there, and no thread knows it. The plan is that of the same file.
         unsafe {
             self.template.share(base).map_err(kernel)?;
+            pointers::bind(base, object.locals(), &self.own);
             pointers::redirect(base, &self.redirected);
             self.take_variables(base, object);
         }
@@ -137,11 +140,14 @@ impl Program {
     }
 }
 
-/// Makes the plan and the parts of a template of a file that is not trusted, and no memory file.
-pub(crate) fn rehearse(elf: &Elf, mut file: Vec<u8>, references: &References<'_>) -> bool {
-    pointers::plan(references, calls::find);
+/// Does with a file that is not trusted what [`Program::open`] does, but makes no memory file: for tests.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn rehearse(elf: &Elf, mut file: Vec<u8>, references: &crate::elf::References<'_>) {
+    let is_written = |place: u64| elf.layout.loads().any(|l| l.is_writable() && l.has(place, 8));
+    assert!(pointers::plan(references, calls::find).iter().all(|word| is_written(word.place())));
+    assert!(references.own.iter().all(|word| is_written(word.place)));
     template::parts(elf, references.has_resolvers, file.len());
-    elf.release(&mut file).is_ok()
+    let _ = elf.release(&mut file);
 }
 
 /// A path of the descriptor that has not been used before: the dynamic linker answers a name that it knows with the

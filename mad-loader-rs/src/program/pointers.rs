@@ -10,7 +10,7 @@
 
 use std::path::Path;
 
-use crate::elf::{Elf, References};
+use crate::elf::{Elf, Own, OwnValue, References};
 use crate::linker::Object;
 
 /// A word, by its distance from the object's base, and the value that it gets.
@@ -18,6 +18,13 @@ use crate::linker::Object;
 pub(crate) struct Redirected {
     place: u64,
     value: usize,
+}
+
+#[cfg(any(test, fuzzing))]
+impl Redirected {
+    pub(crate) fn place(&self) -> u64 {
+        self.place
+    }
 }
 
 /// Names a function's place taker.
@@ -43,6 +50,23 @@ pub(crate) unsafe fn redirect(base: usize, plan: &[Redirected]) {
     for word in plan {
         // SAFETY: the caller's; relocated words are in writable segments, which the parser has checked.
         unsafe { ((base + word.place as usize) as *mut usize).write_unaligned(word.value) };
+    }
+}
+
+/// Has the copy at `base` use its own symbols, and its own thread-locals, of which `module` is the number.
+///
+/// # Safety
+/// As [`redirect`].
+pub(crate) unsafe fn bind(base: usize, module: Option<usize>, words: &[Own]) {
+    for word in words {
+        let value = match (word.value, module) {
+            (OwnValue::Address(address), _) => base.wrapping_add(address as usize),
+            (OwnValue::Offset(offset), _) => offset as usize,
+            (OwnValue::Module, Some(module)) => module,
+            (OwnValue::Module, None) => continue,
+        };
+        // SAFETY: as in `redirect`.
+        unsafe { ((base + word.place as usize) as *mut usize).write_unaligned(value) };
     }
 }
 

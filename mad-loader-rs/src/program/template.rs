@@ -123,6 +123,7 @@ pub(super) fn parts(
         }
     }
     debug_assert!(written.iter().all(|(start, end)| start <= end && *end <= len));
+    debug_assert!(constants.iter().all(|part| part.offset + part.len <= len as u64));
     (written, constants)
 }
 

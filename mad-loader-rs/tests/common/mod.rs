@@ -3,20 +3,25 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+/// A file of `tests/c`.
+pub(crate) fn source(file: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c").join(file)
+}
+
 /// Compiles a program of `tests/c`.
-pub(crate) fn compile(folder: &Path, source: &str, flags: &[&str]) -> PathBuf {
-    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c");
-    let program = folder.join(source.split('.').next().unwrap());
-    let compiler = if source.ends_with(".cpp") { "c++" } else { "cc" };
+#[allow(dead_code, reason = "not every test file uses it")]
+pub(crate) fn compile(folder: &Path, file: &str, flags: &[&str]) -> PathBuf {
+    let program = folder.join(file.split('.').next().unwrap());
+    let compiler = if file.ends_with(".cpp") { "c++" } else { "cc" };
     let status = Command::new(compiler)
         .arg("-g")
-        .arg(sources.join(source))
+        .arg(source(file))
         .arg("-o")
         .arg(&program)
         .args(flags)
         .status()
         .expect("cc");
-    assert!(status.success(), "{source} does not compile");
+    assert!(status.success(), "{file} does not compile");
     program
 }
 

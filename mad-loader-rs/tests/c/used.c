@@ -1,0 +1,7 @@
+/* What `uses.c` uses. */
+#ifdef LOCALS
+static __thread char many[16384];
+int used(int n) { many[n] = (char)n; return many[n]; }
+#elif !defined NOTHING
+int used(int n) { return n; }
+#endif

@@ -1,0 +1,2 @@
+int used(int);
+int main(void) { return used(0); }
