@@ -10,83 +10,15 @@ mod common;
 mod managers;
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
-use std::time::Duration;
+use std::process::Command;
 
 use common::madmpi::{compile, prefix};
+use common::programs::{OTHERS, Program, check, run, timed};
 
 const PROGRAMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/madmpi-rs/tests/c");
 
-struct Program {
-    source: PathBuf,
-    expected: String,
-    processes: String,
-    peers: String,
-}
-
 fn programs() -> Vec<Program> {
-    let mut all: Vec<PathBuf> = std::fs::read_dir(PROGRAMS)
-        .expect("the programs")
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|path| path.with_extension("expected").exists())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "c"))
-        .collect();
-    all.sort();
-    all.into_iter()
-        .map(|source| {
-            let text = std::fs::read_to_string(&source).expect("a program is text");
-            let head = text.lines().next().unwrap_or_default().trim_matches(['/', '*', ' ']);
-            let value = |key: &str| {
-                head.split(',')
-                    .find_map(|part| part.trim().strip_prefix(key))
-                    .map(|v| v.trim().to_owned())
-            };
-            let expected =
-                std::fs::read_to_string(source.with_extension("expected")).expect("text");
-            let processes = value("np:").unwrap_or_else(|| panic!("{}: no np", source.display()));
-            Program { source, expected, processes, peers: value("peers:").unwrap_or_default() }
-        })
-        .collect()
-}
-
-/// Runs it with an end of its time: a program that hangs is a failure that says which.
-fn run(command: Command, program: &Program, label: &str) -> Output {
-    let output = timed(command);
-    assert!(
-        output.status.success(),
-        "{} on {label}: {}\n{}{}",
-        program.source.display(),
-        output.status,
-        common::out(&output),
-        common::err(&output)
-    );
-    output
-}
-
-/// Its exit status is 124 if it came to the end of its time.
-fn timed(mut command: Command) -> Output {
-    let limit = Duration::from_secs(120);
-    let mut timed = Command::new("timeout");
-    timed.arg(limit.as_secs().to_string()).arg(command.get_program()).args(command.get_args());
-    for (key, value) in command.get_envs() {
-        match value {
-            Some(value) => timed.env(key, value),
-            None => timed.env_remove(key),
-        };
-    }
-    command = timed;
-    command.output().expect("timeout is there")
-}
-
-fn check(output: &Output, program: &Program, label: &str) {
-    let found = common::out(output);
-    assert_eq!(
-        found,
-        program.expected,
-        "{} on {label}: {}",
-        program.source.display(),
-        common::err(output)
-    );
+    common::programs::programs(PROGRAMS, &["c"])
 }
 
 #[test]
@@ -104,28 +36,22 @@ fn programs_print_what_mpi_says() {
 
 #[test]
 fn other_libraries_print_the_same() {
-    for (label, compiler, launcher, options) in [
-        (
-            "openmpi",
-            "mpicc.openmpi",
-            "mpirun.openmpi",
-            &["--allow-run-as-root", "--oversubscribe"][..],
-        ),
-        ("mpich", "mpicc.mpich", "mpirun.mpich", &[][..]),
-    ] {
+    for (label, launcher, options) in OTHERS {
+        let compiler = format!("mpicc.{label}");
         // Its commands may be there without its headers: they are another package.
         let includes = ["-include", "mpi.h", "-E", "-x", "c", "/dev/null"];
-        if !Command::new(compiler).args(includes).output().is_ok_and(|made| made.status.success()) {
+        if !Command::new(&compiler).args(includes).output().is_ok_and(|made| made.status.success())
+        {
             eprintln!("SKIPPED: {label} is not installed");
             continue;
         }
         for program in programs() {
-            if program.peers == "no" || !program.peers.is_empty() && program.peers != label {
+            if !program.runs_on(&[label]) {
                 continue;
             }
-            let binary = compile(Path::new(compiler), &program.source, label);
+            let binary = compile(Path::new(&compiler), &program.source, label);
             let mut command = Command::new(launcher);
-            command.args(options).args(["-n", &program.processes]).arg(binary);
+            command.args(*options).args(["-n", &program.processes]).arg(binary);
             // They poll without end: where cores are short some take minutes, which says nothing about the program.
             command.env("OMPI_MCA_mpi_yield_when_idle", "1");
             let output = timed(command);

@@ -4,6 +4,7 @@
 
 pub mod machines;
 pub mod madmpi;
+pub mod programs;
 
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
