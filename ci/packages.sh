@@ -44,4 +44,12 @@ for file in "$packages"/*.crate; do
     printf '%-22s %4d files, %4d KiB\n' "$folder" "$(tar -tf "$file" | wc -l)" "$(($(stat -c %s "$file") / 1024))"
 done
 
+# What the installer makes Fortran's modules from.
+fortran="$(mktemp -d)"
+"$place"/madmpi-[0-9]*/fortran/generate.sh "$fortran"
+for wanted in wrappers.c numbers.h handles.h interfaces.f90 interfaces_f08.f90; do
+    [ -s "$fortran/$wanted" ] || fail "the package madmpi cannot make $wanted for Fortran"
+done
+rm -r "$fortran"
+
 CARGO_TARGET_DIR="$target" cargo check --manifest-path "$place/Cargo.toml" --workspace

@@ -6,7 +6,7 @@ mod common;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use common::madmpi::prefix;
+use common::madmpi::{fortran, install, prefix};
 use common::{default_signals, err, out};
 
 const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures");
@@ -14,6 +14,10 @@ const SAID: &str = "the ranks of 2 make 1";
 
 /// A command that sees the prefix first in PATH, and of MPI nothing else: no knobs, no compilers by name.
 fn with_path(program: impl AsRef<std::ffi::OsStr>) -> Command {
+    with_path_to(prefix(), program)
+}
+
+fn with_path_to(prefix: &Path, program: impl AsRef<std::ffi::OsStr>) -> Command {
     let mut command = Command::new("timeout");
     command.args(["300"]).arg(program);
     for (name, _) in std::env::vars_os() {
@@ -21,12 +25,13 @@ fn with_path(program: impl AsRef<std::ffi::OsStr>) -> Command {
         if ["MARCEL_", "PIOM_", "NMAD_", "PMI_", "MAD_", "MPI", "CMAKE_"]
             .iter()
             .any(|prefix| text.starts_with(prefix))
-            || ["CC", "CXX", "CFLAGS", "CXXFLAGS", "LDFLAGS", "LD_LIBRARY_PATH"].contains(&&*text)
+            || ["CC", "CXX", "FC", "CFLAGS", "CXXFLAGS", "FFLAGS", "LDFLAGS", "LD_LIBRARY_PATH"]
+                .contains(&&*text)
         {
             command.env_remove(&name);
         }
     }
-    let mut path = prefix().join("bin").into_os_string();
+    let mut path = prefix.join("bin").into_os_string();
     path.push(":");
     path.push(std::env::var_os("PATH").unwrap_or_default());
     command.env("PATH", path);
@@ -249,6 +254,155 @@ fn cmake_finds_this_mpi_by_path_alone() {
     said(with_path("cmake").arg("--build").arg(&place));
     let tested = said(with_path("ctest").arg("-V").current_dir(&place));
     assert_eq!(tested.matches(SAID).count(), 2, "{tested}");
+}
+
+const IN_FORTRAN: [&str; 3] = ["ranks77.f", "ranks90.f90", "ranks08.f90"];
+
+fn program_in_fortran(name: &str) -> PathBuf {
+    Path::new(FIXTURES).join("fortran").join(name)
+}
+
+#[test]
+fn wrappers_say_how_they_compile_fortran() {
+    let Some(prefix) = fortran() else { return };
+    let place = prefix.display();
+    let wrapper = |name: &str, option: &str| {
+        said(with_path_to(prefix, prefix.join("bin").join(name)).arg(option))
+    };
+    // Versions of gfortran before 10 have no such option, and need none.
+    let flags = wrapper("mpifort", "-showme:compile");
+    let include = format!("-I{place}/include");
+    let allow = "-fallow-argument-mismatch";
+    assert!([include.clone(), format!("{include} {allow}")].contains(&flags), "{flags}");
+    let link = format!("-L{place}/lib -Wl,-rpath,{place}/lib -lmadmpi_fortran -lmpi_abi");
+    for name in ["mpifort", "mpif77", "mpif90"] {
+        for option in ["-show", "--show", "-showme", "--showme", "-link_info", "-link-info"] {
+            assert_eq!(
+                wrapper(name, option),
+                format!("gfortran {flags} {link}"),
+                "{name} {option}"
+            );
+        }
+        for (option, answer) in [
+            ("-compile_info", format!("gfortran {flags}")),
+            ("-showme:command", "gfortran".to_owned()),
+            ("-showme:link", link.clone()),
+            ("-showme:incdirs", format!("{place}/include")),
+            ("-showme:libdirs", format!("{place}/lib")),
+            ("-showme:libs", "madmpi_fortran mpi_abi".to_owned()),
+        ] {
+            assert_eq!(wrapper(name, option), answer, "{name} {option}");
+        }
+    }
+    // C is compiled as without Fortran.
+    let c = said(with_path_to(prefix, "mpicc").arg("-show"));
+    assert_eq!(c, format!("cc {include} -L{place}/lib -Wl,-rpath,{place}/lib -lmpi_abi"));
+    // With wider integers every call would be wrong.
+    let mut wide = with_path_to(prefix, "mpifort");
+    wide.args(["-c", "-fdefault-integer-8", "a.f90"]);
+    let wide = wide.output().expect("timeout is there");
+    assert_eq!(wide.status.code(), Some(2));
+    assert!(err(&wide).contains("-fdefault-integer-8"), "{}", err(&wide));
+}
+
+#[test]
+fn mpifort_compiles_each_interface_and_links_both_libraries() {
+    let Some(prefix) = fortran() else { return };
+    let place = folder("mpifort");
+    for source in IN_FORTRAN {
+        for (option, suffix) in [("-O2", "shared"), ("-static-mpi", "static")] {
+            let binary = place.join(format!("{source}.{suffix}"));
+            said(
+                with_path_to(prefix, "mpifort")
+                    .args(["-Wall", "-Werror", option, "-o"])
+                    .arg(&binary)
+                    .arg(program_in_fortran(source)),
+            );
+            let run = said(with_path_to(prefix, "mpiexec").args(["-n", "2"]).arg(&binary));
+            assert_eq!(run, SAID, "{source}, {suffix}");
+        }
+    }
+}
+
+#[test]
+fn pkg_config_knows_this_mpi_for_fortran() {
+    let Some(prefix) = fortran() else { return };
+    if !has("pkg-config") {
+        return eprintln!("SKIPPED: there is no pkg-config (apt-get install pkg-config)");
+    }
+    let place = folder("pkg-config-fortran");
+    for (name, source) in ["mpi-fort", "madmpi-fort", "mpi-fort"].into_iter().zip(IN_FORTRAN) {
+        let mut ask = with_path_to(prefix, "pkg-config");
+        ask.args(["--cflags", "--libs", name]);
+        let flags = said(ask.env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig")));
+        let binary = place.join(source);
+        said(
+            with_path_to(prefix, "gfortran")
+                .arg("-o")
+                .arg(&binary)
+                .arg(program_in_fortran(source))
+                .args(flags.split_whitespace()),
+        );
+        assert_eq!(said(with_path_to(prefix, "mpiexec").args(["-n", "2"]).arg(&binary)), SAID);
+    }
+}
+
+#[test]
+fn cmake_finds_this_mpi_for_fortran_by_path_alone() {
+    let Some(prefix) = fortran() else { return };
+    for tool in ["cmake", "make"] {
+        if !has(tool) {
+            return eprintln!("SKIPPED: there is no {tool} (apt-get install {tool})");
+        }
+    }
+    let place = folder("cmake-fortran");
+    let source = Path::new(FIXTURES).join("fortran");
+    said(with_path_to(prefix, "cmake").arg("-S").arg(source).arg("-B").arg(&place));
+    let found = std::fs::read_to_string(place.join("found")).expect("the project writes it");
+    let lib = format!("{}/lib", prefix.display());
+    let (ours, include) = (prefix.display(), "include");
+    assert_eq!(
+        found,
+        format!(
+            "5.0 TRUE TRUE TRUE\n{ours}/{include}\n{lib}/libmadmpi_fortran.so;{lib}/libmpi_abi.so\n"
+        )
+    );
+    said(with_path_to(prefix, "cmake").arg("--build").arg(&place));
+    let tested = said(with_path_to(prefix, "ctest").arg("-V").current_dir(&place));
+    assert_eq!(tested.matches(SAID).count(), 3, "{tested}");
+}
+
+#[test]
+fn without_gfortran_there_is_c_and_a_message() {
+    // The commands of this machine without its compilers of Fortran.
+    let commands = folder("no-fortran");
+    for place in ["/bin", "/usr/bin"] {
+        for entry in std::fs::read_dir(place).expect("commands").flatten() {
+            let name = entry.file_name();
+            let text = name.to_string_lossy();
+            if !["gfortran", "f77", "f95"].iter().any(|fortran| text.contains(fortran)) {
+                let _ = std::os::unix::fs::symlink(entry.path(), commands.join(&name)); // in both
+            }
+        }
+    }
+    let place = folder("no-fortran-prefix");
+    let installed = install(&place)
+        .env_remove("MPIFORT_FC")
+        .env("PATH", &commands)
+        .output()
+        .expect("the installer is there");
+    assert!(installed.status.success(), "{}", err(&installed));
+    let told = out(&installed);
+    assert!(told.contains("gfortran was not found (apt-get install gfortran"), "{told}");
+    assert!(!place.join("bin/mpifort").exists() && !place.join("include/mpi.mod").exists());
+    let binary = place.join("ranks");
+    said(with_path_to(&place, "mpicc").arg("-o").arg(&binary).arg(program_in_c()));
+    assert_eq!(said(with_path_to(&place, "mpiexec").args(["-n", "2"]).arg(&binary)), SAID);
+    // A compiler that was asked for is not left out in silence.
+    let wrong =
+        install(&place).env("MPIFORT_FC", "no-such-compiler").output().expect("it is there");
+    assert_eq!(wrong.status.code(), Some(1), "{}", err(&wrong));
+    assert!(err(&wrong).contains("no-such-compiler"), "{}", err(&wrong));
 }
 
 #[test]

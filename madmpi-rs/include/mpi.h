@@ -1772,6 +1772,67 @@ int PMPI_Win_wait(MPI_Win win);
 double PMPI_Wtick(void);
 double PMPI_Wtime(void);
 
+#if defined(__GNUC__)
+#define MPI_ABI_INLINE static __inline__
+#else
+#define MPI_ABI_INLINE static inline
+#endif
+
+/* A status of `mpi_f08`; one of `mpif.h` is MPI_F_STATUS_SIZE numbers. Both have the layout of MPI_Status. */
+typedef MPI_Status MPI_F08_status;
+/* Of the library of Fortran: a C part that names them is linked by mpifort, or with -lmadmpi_fortran. */
+extern MPI_Fint *MPI_F_STATUS_IGNORE;
+extern MPI_Fint *MPI_F_STATUSES_IGNORE;
+extern MPI_F08_status *MPI_F08_STATUS_IGNORE;
+extern MPI_F08_status *MPI_F08_STATUSES_IGNORE;
+
+MPI_ABI_INLINE int MPI_ABI_Status_copy(const void *from, void *to) {
+    int place;
+    if (!from || !to) return MPI_ERR_ARG;
+    for (place = 0; place < MPI_F_STATUS_SIZE; place++) ((int *)to)[place] = ((const int *)from)[place];
+    return MPI_SUCCESS;
+}
+MPI_ABI_INLINE MPI_Fint MPI_Comm_c2f(MPI_Comm comm) { return MPI_Comm_toint(comm); }
+MPI_ABI_INLINE MPI_Comm MPI_Comm_f2c(MPI_Fint comm) { return MPI_Comm_fromint(comm); }
+MPI_ABI_INLINE MPI_Fint MPI_Type_c2f(MPI_Datatype datatype) { return MPI_Type_toint(datatype); }
+MPI_ABI_INLINE MPI_Datatype MPI_Type_f2c(MPI_Fint datatype) { return MPI_Type_fromint(datatype); }
+MPI_ABI_INLINE MPI_Fint MPI_Errhandler_c2f(MPI_Errhandler errhandler) { return MPI_Errhandler_toint(errhandler); }
+MPI_ABI_INLINE MPI_Errhandler MPI_Errhandler_f2c(MPI_Fint errhandler) { return MPI_Errhandler_fromint(errhandler); }
+MPI_ABI_INLINE MPI_Fint MPI_File_c2f(MPI_File file) { return MPI_File_toint(file); }
+MPI_ABI_INLINE MPI_File MPI_File_f2c(MPI_Fint file) { return MPI_File_fromint(file); }
+MPI_ABI_INLINE MPI_Fint MPI_Group_c2f(MPI_Group group) { return MPI_Group_toint(group); }
+MPI_ABI_INLINE MPI_Group MPI_Group_f2c(MPI_Fint group) { return MPI_Group_fromint(group); }
+MPI_ABI_INLINE MPI_Fint MPI_Info_c2f(MPI_Info info) { return MPI_Info_toint(info); }
+MPI_ABI_INLINE MPI_Info MPI_Info_f2c(MPI_Fint info) { return MPI_Info_fromint(info); }
+MPI_ABI_INLINE MPI_Fint MPI_Message_c2f(MPI_Message message) { return MPI_Message_toint(message); }
+MPI_ABI_INLINE MPI_Message MPI_Message_f2c(MPI_Fint message) { return MPI_Message_fromint(message); }
+MPI_ABI_INLINE MPI_Fint MPI_Op_c2f(MPI_Op op) { return MPI_Op_toint(op); }
+MPI_ABI_INLINE MPI_Op MPI_Op_f2c(MPI_Fint op) { return MPI_Op_fromint(op); }
+MPI_ABI_INLINE MPI_Fint MPI_Request_c2f(MPI_Request request) { return MPI_Request_toint(request); }
+MPI_ABI_INLINE MPI_Request MPI_Request_f2c(MPI_Fint request) { return MPI_Request_fromint(request); }
+MPI_ABI_INLINE MPI_Fint MPI_Session_c2f(MPI_Session session) { return MPI_Session_toint(session); }
+MPI_ABI_INLINE MPI_Session MPI_Session_f2c(MPI_Fint session) { return MPI_Session_fromint(session); }
+MPI_ABI_INLINE MPI_Fint MPI_Win_c2f(MPI_Win win) { return MPI_Win_toint(win); }
+MPI_ABI_INLINE MPI_Win MPI_Win_f2c(MPI_Fint win) { return MPI_Win_fromint(win); }
+MPI_ABI_INLINE int MPI_Status_c2f(const MPI_Status *c_status, MPI_Fint *f_status) {
+    return MPI_ABI_Status_copy(c_status, f_status);
+}
+MPI_ABI_INLINE int MPI_Status_f2c(const MPI_Fint *f_status, MPI_Status *c_status) {
+    return MPI_ABI_Status_copy(f_status, c_status);
+}
+MPI_ABI_INLINE int MPI_Status_c2f08(const MPI_Status *c_status, MPI_F08_status *f08_status) {
+    return MPI_ABI_Status_copy(c_status, f08_status);
+}
+MPI_ABI_INLINE int MPI_Status_f082c(const MPI_F08_status *f08_status, MPI_Status *c_status) {
+    return MPI_ABI_Status_copy(f08_status, c_status);
+}
+MPI_ABI_INLINE int MPI_Status_f2f08(const MPI_Fint *f_status, MPI_F08_status *f08_status) {
+    return MPI_ABI_Status_copy(f_status, f08_status);
+}
+MPI_ABI_INLINE int MPI_Status_f082f(const MPI_F08_status *f08_status, MPI_Fint *f_status) {
+    return MPI_ABI_Status_copy(f08_status, f_status);
+}
+
 #ifdef __cplusplus
 }
 #endif

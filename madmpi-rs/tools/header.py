@@ -41,6 +41,30 @@ typedef int (MPI_Datarep_conversion_function)(void *userbuf, MPI_Datatype dataty
 typedef int (MPI_Datarep_conversion_function_c)(void *userbuf, MPI_Datatype datatype, MPI_Count count, void *filebuf,
                                                 MPI_Offset position, void *extra_state);
 """
+FORTRAN = """\
+#if defined(__GNUC__)
+#define MPI_ABI_INLINE static __inline__
+#else
+#define MPI_ABI_INLINE static inline
+#endif
+
+/* A status of `mpi_f08`; one of `mpif.h` is MPI_F_STATUS_SIZE numbers. Both have the layout of MPI_Status. */
+typedef MPI_Status MPI_F08_status;
+/* Of the library of Fortran: a C part that names them is linked by mpifort, or with -lmadmpi_fortran. */
+extern MPI_Fint *MPI_F_STATUS_IGNORE;
+extern MPI_Fint *MPI_F_STATUSES_IGNORE;
+extern MPI_F08_status *MPI_F08_STATUS_IGNORE;
+extern MPI_F08_status *MPI_F08_STATUSES_IGNORE;
+
+MPI_ABI_INLINE int MPI_ABI_Status_copy(const void *from, void *to) {
+    int place;
+    if (!from || !to) return MPI_ERR_ARG;
+    for (place = 0; place < MPI_F_STATUS_SIZE; place++) ((int *)to)[place] = ((const int *)from)[place];
+    return MPI_SUCCESS;
+}
+"""
+C, F, F08 = ("MPI_Status", "c_status"), ("MPI_Fint", "f_status"), ("MPI_F08_status", "f08_status")
+STATUSES = [("c2f", C, F), ("f2c", F, C), ("c2f08", C, F08), ("f082c", F08, C), ("f2f08", F, F08), ("f082f", F08, F)]
 TOOL = """\
 typedef enum MPI_T_cb_safety {
     MPI_T_CB_REQUIRE_NONE = 0x00,
@@ -96,6 +120,20 @@ def constants():
             yield f"#define {name} (({kind}){value})\n"
 
 
+def conversions():
+    """Handles and statuses of Fortran, for C. The ABI has no functions of these names, so they are in the header."""
+    yield FORTRAN
+    for handle in HANDLES:
+        kind = "Type" if handle == "Datatype" else handle
+        argument = handle.lower()
+        yield f"MPI_ABI_INLINE MPI_Fint MPI_{kind}_c2f(MPI_{handle} {argument}) {{ return MPI_{kind}_toint({argument}); }}\n"
+        yield f"MPI_ABI_INLINE MPI_{handle} MPI_{kind}_f2c(MPI_Fint {argument}) {{ return MPI_{kind}_fromint({argument}); }}\n"
+    for name, source, target in STATUSES:
+        (source, given), (target, made) = source, target
+        yield (f"MPI_ABI_INLINE int MPI_Status_{name}(const {source} *{given}, {target} *{made}) {{\n"
+               f"    return MPI_ABI_Status_copy({given}, {made});\n}}\n")
+
+
 def main():
     out = [HEAD, "\n"]
     out += [f"typedef struct MPI_ABI_{handle} *MPI_{handle};\n" for handle in HANDLES]
@@ -107,7 +145,7 @@ def main():
     out += [f"{function}\n" for function in functions]
     out.append("\n")
     out += [re.sub(r"\bMPI_(\w+)\(", r"PMPI_\1(", function, count=1) + "\n" for function in functions]
-    out.append("\n#ifdef __cplusplus\n}\n#endif\n\n#endif\n")
+    out += ["\n", *conversions(), "\n#ifdef __cplusplus\n}\n#endif\n\n#endif\n"]
     (ROOT / "include" / "mpi.h").write_text("".join(out))
 
 

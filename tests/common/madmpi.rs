@@ -1,4 +1,4 @@
-//! madmpi, installed as a user would, and programs in C that are built with it or with other MPI libraries.
+//! madmpi, installed as a user would, and programs that are built with it or with other MPI libraries.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -6,23 +6,44 @@ use std::sync::OnceLock;
 
 use super::err;
 
-/// Where madmpi is installed.
+/// Where madmpi is installed, without Fortran.
 pub fn prefix() -> &'static Path {
     static PREFIX: OnceLock<PathBuf> = OnceLock::new();
-    PREFIX.get_or_init(|| {
-        let name = std::env::current_exe().expect("a test knows itself");
-        let name = name.file_stem().expect("a test has a name").to_owned();
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("madmpi").join(name);
-        let mut built = std::env::current_exe().expect("a test knows itself");
-        built.pop();
-        let installed =
-            Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/madmpi-rs/tools/install"))
-                .args([&folder, &built])
-                .output()
-                .expect("the installer is there");
-        assert!(installed.status.success(), "{}", err(&installed));
-        folder
-    })
+    PREFIX.get_or_init(|| installed("madmpi", ""))
+}
+
+/// Where madmpi is installed with the Fortran of this machine; `None` without gfortran, which the test says.
+pub fn fortran() -> Option<&'static Path> {
+    static PREFIX: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let prefix = PREFIX.get_or_init(|| {
+        let there =
+            Command::new("gfortran").arg("--version").output().is_ok_and(|o| o.status.success());
+        there.then(|| installed("madmpi-fortran", "gfortran"))
+    });
+    if prefix.is_none() {
+        eprintln!("SKIPPED: there is no gfortran (apt-get install gfortran)");
+    }
+    prefix.as_deref()
+}
+
+/// Installs it for this test, in a folder of that name, with that compiler of Fortran.
+fn installed(name: &str, compiler: &str) -> PathBuf {
+    let test = std::env::current_exe().expect("a test knows itself");
+    let test = test.file_stem().expect("a test has a name");
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name).join(test);
+    let mut command = install(&folder);
+    let made = command.env("MPIFORT_FC", compiler).output().expect("the installer is there");
+    assert!(made.status.success(), "{}", err(&made));
+    folder
+}
+
+/// The installer of what was built for this test.
+pub fn install(folder: &Path) -> Command {
+    let mut built = std::env::current_exe().expect("a test knows itself");
+    built.pop();
+    let mut command = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/madmpi-rs/tools/install"));
+    command.arg(folder).arg(built);
+    command
 }
 
 /// Compiles a program with that compiler; where it is.
