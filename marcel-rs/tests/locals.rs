@@ -28,6 +28,25 @@ fn runtime() -> Runtime {
 }
 
 #[test]
+fn a_value_that_a_thread_has_not_made_is_not_made_by_asking() {
+    marcel::thread_local! {
+        static NEVER: Cell<u32> = panic!("made");
+        static OWN: Cell<u32> = const { Cell::new(5) };
+    }
+    let check = || {
+        assert_eq!(NEVER.if_made(Cell::get), None);
+        assert_eq!(OWN.if_made(Cell::get), None);
+        OWN.set(6);
+        assert_eq!(OWN.if_made(Cell::get), Some(6));
+    };
+    runtime().run(move || {
+        check();
+        marcel::spawn(check).join().unwrap();
+    });
+    std::thread::spawn(check).join().unwrap();
+}
+
+#[test]
 fn each_thread_has_a_value_of_its_own() {
     let check = |start: u32| {
         assert_eq!(COUNT.get(), 5);

@@ -19,7 +19,7 @@ use crate::elf::{Copied, Elf, Own};
 use crate::error::Error;
 use crate::job;
 use crate::linker::{self, Object};
-use crate::rank::Rank;
+use crate::rank::{Rank, current};
 use crate::refusal::Refusal;
 
 /// A program that is read and checked, whose shared libraries are loaded.
@@ -50,6 +50,7 @@ impl Program {
     /// cannot be read; a library cannot be loaded.
     pub fn open(path: &Path) -> Result<Program, Error> {
         job::process();
+        marcel::diagnosis::name_faults(|| current::rank().map(Rank::label));
         let unreadable = |error| Error::Read(path.to_owned(), error);
         let refused = |refusal: Refusal| Error::Refused(path.to_owned(), refusal);
         let path = path.canonicalize().map_err(unreadable)?;
@@ -103,7 +104,6 @@ impl Program {
         })?;
         let base = object.base();
         let base = base.ok_or_else(|| Error::Copy(number, "its address is not told".into()))?;
-        object.rename(&self.c_path);
         // SAFETY: the copy has just been loaded there, and no thread knows it. The plan is that of the same file.
         unsafe {
             self.template.share(base).map_err(kernel)?;
@@ -111,6 +111,9 @@ impl Program {
             pointers::redirect(base, &self.redirected);
             self.take_variables(base, object);
         }
+        // Now that the code is there: a debugger puts breakpoints into it.
+        object.rename(&self.c_path);
+        linker::tell_debugger();
         Ok(Arc::new(Rank::new(number, self.c_path.clone(), base, self.elf.clone(), &self.copied)))
     }
 
@@ -152,10 +155,15 @@ pub(crate) fn rehearse(elf: &Elf, mut file: Vec<u8>, references: &crate::elf::Re
 
 /// A path of the descriptor that has not been used before: the dynamic linker answers a name that it knows with the
 /// object that it has. Each bit of a counter adds `/` or `/.`, neither of which changes the path's meaning.
+///
+/// The path names a thread, and so no file in any other process: a debugger opens what the dynamic linker has loaded,
+/// and would wait for ever where its own descriptor of that number is a pipe.
 fn unused_name(descriptor: i32) -> CString {
     static USED: AtomicU64 = AtomicU64::new(1);
     let mut count = USED.fetch_add(1, Relaxed);
-    let mut name = String::from("/proc/self/fd");
+    // SAFETY: has no preconditions.
+    let thread = unsafe { libc::gettid() };
+    let mut name = format!("/proc/self/task/{thread}/fd");
     while count > 0 {
         name.push_str(if count & 1 == 1 { "/." } else { "/" });
         count >>= 1;

@@ -20,9 +20,9 @@ marcel::thread_local! {
     static MEMBER: Cell<Member> = const { Cell::new(NONE) };
 }
 
-/// The calling thread's.
+/// The calling thread's. In signal handlers, too.
 pub(super) fn member() -> Member {
-    MEMBER.try_with(Cell::get).unwrap_or(NONE)
+    MEMBER.if_made(Cell::get).unwrap_or(NONE)
 }
 
 /// The calling thread is `member`.

@@ -41,6 +41,8 @@ use crate::elf::{Copied, Elf, Functions};
 #[derive(Debug)]
 pub struct Rank {
     number: usize,
+    /// "rank" and the number: at hand in signal handlers.
+    label: String,
     path: CString,
     base: usize,
     elf: Arc<Elf>,
@@ -90,6 +92,7 @@ impl Rank {
         let words = elf.dynamic.fini_array.len as usize / 8;
         Rank {
             number,
+            label: format!("rank {number}"),
             path,
             base,
             variables: Variables::new(base, copied),
@@ -110,6 +113,10 @@ impl Rank {
     /// The number that [`Program::load`](crate::Program::load) was given.
     pub fn number(&self) -> usize {
         self.number
+    }
+
+    pub(crate) fn label(&self) -> &str {
+        &self.label
     }
 
     /// The address where the copy is: what its symbols' values are added to.

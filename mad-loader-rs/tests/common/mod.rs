@@ -38,7 +38,9 @@ pub(crate) fn host() -> PathBuf {
     let mut path = std::env::current_exe().unwrap();
     path.pop();
     path.pop();
-    path.join("examples/ranks")
+    let path = path.join("examples/ranks");
+    assert!(path.exists(), "{} is not built: run the tests with cargo test", path.display());
+    path
 }
 
 /// Whether there is a C++ compiler.

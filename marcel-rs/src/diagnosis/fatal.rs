@@ -6,6 +6,7 @@
 
 use std::cell::UnsafeCell;
 use std::io;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::time::{Duration, Instant};
 
@@ -25,6 +26,19 @@ const WRITTEN: u32 = 2;
 const BYTES: usize = 64 * 1024;
 const LINES: usize = 16;
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What else a message says about the calling thread, if [`super::name_faults`] was told.
+static LABEL: OnceLock<fn() -> Option<&'static str>> = OnceLock::new();
+
+/// Sets what says more about a thread, once per process.
+pub(super) fn set_label(label: fn() -> Option<&'static str>) {
+    let _ = LABEL.set(label);
+}
+
+/// What the calling thread runs, in words.
+pub(super) fn label() -> Option<&'static str> {
+    LABEL.get().and_then(|label| label())
+}
 
 struct Fault {
     state: Futex,
@@ -54,20 +68,28 @@ static FAULT: Fault = Fault {
 /// # Blocking
 /// Blocks the kernel thread until the backtrace is written, some seconds at most.
 pub(super) fn report(context: &libc::ucontext_t, lowest: usize) {
-    if !bell::is_served() || FAULT.taken.swap(true, AcqRel) {
+    if !bell::is_served() {
         return;
     }
-    // SAFETY: this thread has set `taken`, and the state is not ASKED yet.
-    unsafe {
-        *FAULT.registers.get() = registers(context);
-        *FAULT.lowest.get() = lowest;
+    if !FAULT.taken.swap(true, AcqRel) {
+        // SAFETY: this thread has set `taken`, and the state is not ASKED yet.
+        unsafe {
+            *FAULT.registers.get() = registers(context);
+            *FAULT.lowest.get() = lowest;
+        }
+        FAULT.state.word().store(ASKED, Release);
+        bell::ring();
     }
-    FAULT.state.word().store(ASKED, Release);
-    bell::ring();
+    // Another thread with a fault waits, too: it would end the process before the first one's backtrace is written.
     let limit = Instant::now() + PATIENCE;
     while is_asked() && Instant::now() < limit {
         FAULT.state.wait(ASKED, Some(limit.saturating_duration_since(Instant::now())));
     }
+}
+
+/// Whether a fault has been reported before.
+pub(super) fn is_taken() -> bool {
+    FAULT.taken.load(Acquire)
 }
 
 /// Whether a thread has asked for its backtrace.

@@ -13,6 +13,7 @@
 //! * The feature `tracing` makes the scheduler's steps events of that crate: spawn, start, park, unpark, end, steal,
 //!   and sleep and wake of virtual processors.
 //! * `MARCEL_TRACE` records the scheduler's steps in a file ([`trace`](crate::trace)).
+//! * A stack overflow ends the process with a message that names the thread; after [`name_faults`] so do other faults.
 //! * `tools/gdb/marcel.py` shows the same threads in a debugger, also of a core file.
 //!
 //! # How it works
@@ -26,7 +27,7 @@
 //! So each thread is shown at one moment, and different threads at slightly different moments.
 //!
 //! Layers, from the bottom: `frames`, `thread`, `peek`, `runtimes` and `bell`; `sample` and `unwind`; `snapshot` and
-//! `backtrace`; `report`, `hold_up`, `watchdog`, `fatal` and `quit`; `service`.
+//! `backtrace`; `report`, `hold_up`, `watchdog`, `fatal` and `quit`; `overflow`, `fault` and `service`.
 //!
 //! # Rejected
 //! * Stopping all threads for a consistent picture: a dump of a hung program must not depend on the threads' help.
@@ -49,6 +50,7 @@ mod bell;
 )]
 pub(crate) mod check;
 mod fatal;
+mod fault;
 mod frames;
 pub(crate) mod hold_up;
 pub(crate) mod overdue;
@@ -74,6 +76,7 @@ use std::fmt;
 use std::io::{self, Write};
 use std::marker::PhantomData;
 
+pub use fault::name_faults;
 pub use snapshot::threads;
 pub use thread::{StackUse, State, Thread};
 

@@ -7,6 +7,7 @@ use std::sync::{Once, OnceLock};
 
 use super::fatal;
 use crate::os::signal::{self, Action};
+use crate::os::stderr::{say, say_number};
 use crate::sched::here;
 use crate::sched::vp::Kind;
 
@@ -29,15 +30,17 @@ extern "C" fn handler(signal: i32, info: *mut libc::siginfo_t, context: *mut lib
     let address = unsafe { (*info).si_addr() } as usize;
     if let Some(tcb) = here::tcb() {
         let stack = tcb.info.stack();
-        // SAFETY: the context of the thread that runs here stays where it is. The handler has interrupted the thread.
-        let own = unsafe { (*tcb.own.context.get()).as_ref() };
-        if own.is_some_and(|own| own.stack().guard().contains(&address)) {
+        if is_in_guard(address) {
             say("\nmarcel: thread '");
             say(tcb.name().unwrap_or("<unnamed>"));
             say("' has overflowed its stack of ");
             say_number(stack.len() / 1024);
             say(" KiB (number ");
             say_number(tcb.info.number() as usize);
+            if let Some(label) = fatal::label() {
+                say(", ");
+                say(label);
+            }
             if let Some(vp) = here::vp() {
                 say(if vp.kind() == Kind::Reactive { ", on rx" } else { ", on vp" });
                 say_number(vp.index());
@@ -55,21 +58,11 @@ extern "C" fn handler(signal: i32, info: *mut libc::siginfo_t, context: *mut lib
     }
 }
 
-fn say_number(mut number: usize) {
-    let mut digits = [0; 20];
-    let mut first = digits.len();
-    loop {
-        first -= 1;
-        digits[first] = b'0' + (number % 10) as u8;
-        number /= 10;
-        if number == 0 {
-            break;
-        }
-    }
-    say(std::str::from_utf8(&digits[first..]).unwrap_or_default());
-}
-
-fn say(text: &str) {
-    // SAFETY: valid bytes; write is async-signal-safe.
-    unsafe { libc::write(2, text.as_ptr().cast(), text.len()) };
+/// Whether `address` is in the guard below the stack of the green thread that a signal handler has interrupted here.
+pub(super) fn is_in_guard(address: usize) -> bool {
+    here::tcb().is_some_and(|tcb| {
+        // SAFETY: the context of the thread that runs here stays where it is. The handler has interrupted the thread.
+        let own = unsafe { (*tcb.own.context.get()).as_ref() };
+        own.is_some_and(|own| own.stack().guard().contains(&address))
+    })
 }

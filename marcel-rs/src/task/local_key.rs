@@ -25,6 +25,7 @@ use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering::*};
 
+use crate::sched::here;
 use crate::task::park;
 use crate::tcb::locals::{self, Header};
 
@@ -131,6 +132,20 @@ impl<T: 'static> LocalKey<T> {
         let value = self.value(self.init)?;
         // SAFETY: the value lives until this thread destroys it, which it does not while it runs `f`.
         Ok(f(unsafe { &*value }))
+    }
+
+    /// Calls `f` with the calling thread's value, if the thread has made one and has not destroyed it.
+    ///
+    /// # Context
+    /// Green and kernel threads, signal handlers too: makes no value and allocates nothing.
+    pub fn if_made<R>(&'static self, f: impl FnOnce(&T) -> R) -> Option<R> {
+        let index = self.index.load(Relaxed).checked_sub(1)?;
+        let slot = here::tcb()?.own.locals.get(index as usize);
+        if slot.is_null() {
+            return None;
+        }
+        // SAFETY: this key's slot. The value lives while its thread, which is here, runs `f`.
+        unsafe { locals::value::<T>(slot) }.map(|value| f(unsafe { &*value }))
     }
 
     /// As [`LocalKey::try_with`].
