@@ -3,7 +3,7 @@
 mod common;
 
 use std::io::Read;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use common::{err, mad, out, run};
 
@@ -193,6 +193,59 @@ fn doctor_says_what_files_go_by_and_the_way_out() {
     for word in ["lacking", "not in use", "PIOM_URING=0", "kernel.io_uring_disabled=0"] {
         assert!(line.contains(word), "{line}");
     }
+}
+
+/// Compiles a program of one function `main`, and a library with variables that it uses.
+fn compile(folder: &std::path::Path, flags: &[&str]) -> String {
+    let place = |name: &str| folder.join(name).to_str().unwrap().to_owned();
+    let library =
+        "int counter = 1; static int hidden[100]; int next(void) { return hidden[0] += counter; }";
+    std::fs::write(place("next.c"), library).unwrap();
+    let program = "extern int counter; int next(void); int main(void) { return next() + counter; }";
+    std::fs::write(place("main.c"), program).unwrap();
+    for arguments in [
+        vec!["-fPIC", "-shared", "-o", "libnext.so", "next.c"],
+        [&["-o", "main", "main.c", "-L.", "-lnext", "-Wl,-rpath,$ORIGIN"], flags].concat(),
+    ] {
+        let status = Command::new("cc").args(&arguments).current_dir(folder).status().unwrap();
+        assert!(status.success(), "{arguments:?}");
+    }
+    place("main")
+}
+
+#[test]
+fn doctor_says_whether_a_program_can_run_as_ranks_and_what_they_would_share() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = compile(folder.path(), &[]);
+    let lines = |output: &std::process::Output| -> Vec<serde_json::Value> {
+        out(output).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    };
+    let output = run(&["doctor", &program, "--json"]);
+    assert_eq!(output.status.code(), Some(0));
+    let findings = lines(&output);
+    let checks: Vec<_> = findings.iter().map(|f| f["check"].as_str().unwrap()).collect();
+    assert_eq!(checks, ["ranks_as_threads", "shared_data", "parted_data"]);
+    assert_eq!(findings[0]["status"], "ok");
+    let shared = findings[1]["found"].as_str().unwrap();
+    assert!(shared.contains("libnext.so (") && shared.contains("bytes of variables: counter"));
+    assert_eq!(findings[2]["found"], "counter");
+    let text = out(&run(&["doctor", &program]));
+    assert!(text.contains("it can run several times in one process"), "{text}");
+    assert!(!text.contains("timer_signal"), "only of the program: {text}");
+
+    let program = compile(folder.path(), &["-no-pie"]);
+    let findings = lines(&run(&["doctor", &program, "--json"]));
+    assert_eq!(findings.len(), 1);
+    assert_eq!(findings[0]["status"], "lacking");
+    assert!(findings[0]["found"].as_str().unwrap().contains("fixed addresses"));
+    assert!(findings[0]["advice"].as_str().unwrap().contains("link with -pie"));
+    // What every refusal recommends is a command that there is.
+    assert!(out(&run(&["run", "--help"])).contains("-n"));
+
+    let output = run(&["doctor", "/no/such/program"]);
+    assert_eq!(output.status.code(), Some(1));
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(errors.contains("/no/such/program: No such file"), "{errors}");
 }
 
 #[test]

@@ -53,94 +53,105 @@ const PROCESSES: &str = "run its ranks as processes (mad run -n RANKS PROGRAM)";
 const SHARED: &str =
     "compile with -fPIC and link with -shared \"$(cc -print-file-name=Scrt1.o)\" -Wl,-e,_start";
 
+impl Refusal {
+    /// What the file is, or has, that stands in the way.
+    pub fn reason(&self) -> String {
+        let reason = match self {
+            Refusal::NotElf => "it is neither an ELF executable nor a script",
+            Refusal::Script(interpreter) => {
+                return format!(
+                    "it is a script of {interpreter}, and an interpreter cannot be copied"
+                );
+            }
+            Refusal::Bits32 => "it is a 32-bit file",
+            Refusal::OtherMachine(name) => return format!("it is a file for {name}"),
+            Refusal::Damaged(what) => return format!("the file is damaged: {what}"),
+            Refusal::NotExecutable => "it is an object or core file",
+            Refusal::Static => {
+                "it is linked statically, so its calls cannot be directed to this process's library"
+            }
+            Refusal::FixedAddresses => {
+                "it works at fixed addresses only, of which a process has one"
+            }
+            Refusal::OtherLinker(name) => {
+                return format!(
+                    "it asks for the dynamic linker {name}, another one than this process has"
+                );
+            }
+            Refusal::Library => "it is a shared library without a start",
+            Refusal::ThreadLocals => {
+                "it, or a library that is linked into it, has thread-local variables, which the linker of \
+                 an executable places where a process has one block of them (the model local-exec)"
+            }
+            Refusal::StaticThreadLocals => {
+                "its thread-local variables are at a fixed distance from the thread pointer (the model \
+                 initial-exec or local-exec)"
+            }
+            Refusal::LocalDescriptors => "it finds its thread-local variables by descriptors",
+            Refusal::NotForDlopen => "it is marked as not to be loaded at run time",
+            Refusal::ExecutableStack => {
+                "it asks for an executable stack, which all ranks would get"
+            }
+            Refusal::Allocator(name) => {
+                return format!(
+                    "it brings an allocator of its own ({name}), which the C library would not use"
+                );
+            }
+            Refusal::OtherStart => {
+                "it does not call __libc_start_main, so its main function is not known"
+            }
+            Refusal::MissingLibraries(names) => {
+                return match &names[..] {
+                    [one] => format!("its shared library {one} is not found"),
+                    _ => format!("its shared libraries {} are not found", names.join(", ")),
+                };
+            }
+            Refusal::Platform => "ranks as threads are written for x86-64 only",
+        };
+        reason.to_owned()
+    }
+
+    /// What to do about it.
+    pub fn way_out(&self) -> String {
+        let way = match self {
+            Refusal::NotElf => "give a compiled program",
+            Refusal::Script(_) | Refusal::Platform => PROCESSES,
+            Refusal::Bits32 => "compile the program for x86-64, without -m32",
+            Refusal::OtherMachine(_) => "compile the program for x86-64",
+            Refusal::Damaged(_) => "link the program again",
+            Refusal::NotExecutable => "link it to an executable",
+            Refusal::Static => {
+                return format!("link without -static and -static-pie, or {PROCESSES}");
+            }
+            Refusal::FixedAddresses => {
+                return format!("compile with -fPIE and link with -pie, or {PROCESSES}");
+            }
+            Refusal::OtherLinker(_) => "compile the program for glibc on this machine",
+            Refusal::Library => "link the program as an executable (-pie)",
+            Refusal::ThreadLocals => return format!("{SHARED}, or {PROCESSES}"),
+            Refusal::StaticThreadLocals => {
+                return format!("compile with -fPIC -ftls-model=global-dynamic, or {PROCESSES}");
+            }
+            Refusal::LocalDescriptors => {
+                return format!("compile with -mtls-dialect=gnu, or {PROCESSES}");
+            }
+            Refusal::NotForDlopen => "link it without -z nodlopen",
+            Refusal::ExecutableStack => "link with -z noexecstack",
+            Refusal::Allocator(_) => return format!("link without it, or {PROCESSES}"),
+            Refusal::OtherStart => {
+                return format!("use a C or C++ compiler's usual start files, or {PROCESSES}");
+            }
+            Refusal::MissingLibraries(_) => {
+                "name the folder in LD_LIBRARY_PATH, or link with -rpath"
+            }
+        };
+        way.to_owned()
+    }
+}
+
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Refusal::NotElf => {
-                write!(f, "it is neither an ELF executable nor a script: give a compiled program")
-            }
-            Refusal::Script(interpreter) => write!(
-                f,
-                "it is a script of {interpreter}, and an interpreter cannot be copied: {PROCESSES}"
-            ),
-            Refusal::Bits32 => {
-                write!(f, "it is a 32-bit file: compile the program for x86-64, without -m32")
-            }
-            Refusal::OtherMachine(name) => {
-                write!(f, "it is a file for {name}: compile the program for x86-64")
-            }
-            Refusal::Damaged(what) => {
-                write!(f, "the file is damaged: {what}; link the program again")
-            }
-            Refusal::NotExecutable => {
-                write!(f, "it is an object or core file: link it to an executable")
-            }
-            Refusal::Static => write!(
-                f,
-                "it is linked statically, so its calls cannot be directed to this process's library: \
-                 link without -static and -static-pie, or {PROCESSES}"
-            ),
-            Refusal::FixedAddresses => write!(
-                f,
-                "it works at fixed addresses only, of which a process has one: compile with -fPIE and \
-                 link with -pie, or {PROCESSES}"
-            ),
-            Refusal::OtherLinker(name) => write!(
-                f,
-                "it asks for the dynamic linker {name}, another one than this process has: compile the \
-                 program for glibc on this machine"
-            ),
-            Refusal::Library => write!(
-                f,
-                "it is a shared library without a start: link the program as an executable (-pie)"
-            ),
-            Refusal::ThreadLocals => write!(
-                f,
-                "it, or a library that is linked into it, has thread-local variables, which the linker of \
-                 an executable places where a process has one block of them (the model local-exec): \
-                 {SHARED}, or {PROCESSES}"
-            ),
-            Refusal::StaticThreadLocals => write!(
-                f,
-                "its thread-local variables are at a fixed distance from the thread pointer (the model \
-                 initial-exec or local-exec): compile with -fPIC -ftls-model=global-dynamic, or {PROCESSES}"
-            ),
-            Refusal::LocalDescriptors => write!(
-                f,
-                "it finds its thread-local variables by descriptors: compile with -mtls-dialect=gnu, or \
-                 {PROCESSES}"
-            ),
-            Refusal::NotForDlopen => write!(
-                f,
-                "it is marked as not to be loaded at run time: link it without -z nodlopen"
-            ),
-            Refusal::ExecutableStack => write!(
-                f,
-                "it asks for an executable stack, which all ranks would get: link with -z noexecstack"
-            ),
-            Refusal::Allocator(name) => write!(
-                f,
-                "it brings an allocator of its own ({name}), which the C library would not use: link \
-                 without it, or {PROCESSES}"
-            ),
-            Refusal::OtherStart => write!(
-                f,
-                "it does not call __libc_start_main, so its main function is not known: use a C, C++ or \
-                 Fortran compiler's usual start files, or {PROCESSES}"
-            ),
-            Refusal::MissingLibraries(names) => write!(
-                f,
-                "its shared librar{} {} not found: name the folder in LD_LIBRARY_PATH, or link with -rpath",
-                if names.len() == 1 { "y" } else { "ies" },
-                match &names[..] {
-                    [one] => format!("{one} is"),
-                    _ => format!("{} are", names.join(", ")),
-                }
-            ),
-            Refusal::Platform => {
-                write!(f, "ranks as threads are written for x86-64 only: {PROCESSES}")
-            }
-        }
+        write!(f, "{}: {}", self.reason(), self.way_out())
     }
 }
 

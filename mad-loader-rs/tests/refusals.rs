@@ -134,7 +134,7 @@ const CASES: &[Case] = &[
         flags: "-DOWN -nostartfiles",
         refusal: |r| *r == Refusal::OtherStart,
         reason: "does not call __libc_start_main",
-        advice: &["a C, C++ or Fortran compiler's usual start files"],
+        advice: &["a C or C++ compiler's usual start files"],
         then: "",
     },
 ];

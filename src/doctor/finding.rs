@@ -1,5 +1,7 @@
 //! What a check found.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 
 /// How a check came out.
@@ -21,7 +23,7 @@ pub(crate) struct Finding {
     pub(super) status: Status,
     pub(super) found: String,
     /// What to do about it; what happens without.
-    pub(super) advice: Option<&'static str>,
+    pub(super) advice: Option<Cow<'static, str>>,
 }
 
 impl Finding {
@@ -32,9 +34,9 @@ impl Finding {
     pub(crate) fn limited(
         check: &'static str,
         found: impl Into<String>,
-        advice: &'static str,
+        advice: impl Into<Cow<'static, str>>,
     ) -> Finding {
-        Finding { check, status: Status::Limited, found: found.into(), advice: Some(advice) }
+        Finding { check, status: Status::Limited, found: found.into(), advice: Some(advice.into()) }
     }
 
     /// Fine, or limited if there is not enough of it.
@@ -42,7 +44,7 @@ impl Finding {
         enough: bool,
         check: &'static str,
         found: String,
-        advice: &'static str,
+        advice: impl Into<Cow<'static, str>>,
     ) -> Finding {
         if enough { Finding::ok(check, found) } else { Finding::limited(check, found, advice) }
     }
@@ -50,8 +52,8 @@ impl Finding {
     pub(crate) fn lacking(
         check: &'static str,
         found: impl Into<String>,
-        advice: &'static str,
+        advice: impl Into<Cow<'static, str>>,
     ) -> Finding {
-        Finding { check, status: Status::Lacking, found: found.into(), advice: Some(advice) }
+        Finding { check, status: Status::Lacking, found: found.into(), advice: Some(advice.into()) }
     }
 }
