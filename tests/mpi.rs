@@ -160,7 +160,7 @@ fn slurm_says_who_ends_out_of_order() {
 fn a_binary_made_for_another_library_runs_unchanged() {
     let Some(compiler) = std::env::var_os("MAD_TEST_MPICC_ABI").map(PathBuf::from) else {
         eprintln!(
-            "SKIPPED: MAD_TEST_MPICC_ABI does not name the mpicc_abi of another library (pip install mpich)"
+            "SKIPPED: MAD_TEST_MPICC_ABI does not name the mpicc_abi of another library (ci/abi-wrapper.sh installs one)"
         );
         return;
     };

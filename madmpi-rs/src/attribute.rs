@@ -1,7 +1,8 @@
 //! Attributes: values that the program attaches to communicators, datatypes and windows, under keys of its own.
 //!
-//! A key (*keyval*) that was freed lives on in the attributes that have it: copying and deleting them still calls its
-//! functions. No lock is held while a function of the program runs, for it may call MPI.
+//! A key (*keyval*) counts its uses: the attributes that have it, and calls under way. One that was freed stays a key,
+//! with the same handle, until the last use is gone. No lock is held while a function of the program runs, for it may
+//! call MPI.
 
 use core::ffi::{c_int, c_void};
 use std::sync::{Arc, MutexGuard};
@@ -40,6 +41,20 @@ pub(crate) struct Keyval {
     /// `None`: deleting calls no function.
     delete: Option<Delete>,
     extra: *mut c_void,
+    uses: KernelMutex<Uses>,
+}
+
+#[derive(Default)]
+struct Uses {
+    count: usize,
+    freed: bool,
+}
+
+impl Uses {
+    /// Whether it is a key no more.
+    fn is_gone(&self) -> bool {
+        self.freed && self.count == 0
+    }
 }
 
 // SAFETY: the pointer is the program's, and is only handed back to it.
@@ -69,7 +84,7 @@ impl Keyval {
             // SAFETY: as above.
             _ => Some(unsafe { std::mem::transmute::<usize, Delete>(delete) }),
         };
-        Keyval { kind, copy, delete, extra }
+        Keyval { kind, copy, delete, extra, uses: KernelMutex::default() }
     }
 
     /// The value for a duplicate of the object; `None`: the duplicate gets none.
@@ -108,24 +123,78 @@ fn refused(what: &str, code: c_int) -> Fault {
     )
 }
 
-/// The key that a handle stands for.
-pub(crate) fn keyval(key: c_int, kind: Kind) -> Result<Arc<Keyval>, Fault> {
-    let found = usize::try_from(key).ok().and_then(|key| KEYVALS.get(key));
-    match found {
-        Some(keyval) if keyval.kind == kind => Ok(keyval),
-        Some(keyval) => {
-            let why = format!("it was made for a {:?}, not for a {kind:?}", keyval.kind);
-            Err(Fault::argument(MPI_ERR_KEYVAL, "keyval", key, &why))
+/// A use of a key, by an attribute or a call: as long as there is one, its handle stands for the key.
+pub(crate) struct KeyvalUse {
+    key: c_int,
+    keyval: Arc<Keyval>,
+}
+
+impl KeyvalUse {
+    /// `None`: the key is gone.
+    fn new(key: c_int, keyval: Arc<Keyval>) -> Option<KeyvalUse> {
+        let mut uses = keyval.uses.lock();
+        if uses.is_gone() {
+            return None;
         }
-        None => {
-            let why = match key {
-                MPI_KEYVAL_INVALID => "MPI_KEYVAL_INVALID is not a key",
-                MPI_TAG_UB..=MPI_UNIVERSE_SIZE => "predefined attributes cannot be changed",
-                _ => "it is not a key, or was freed",
-            };
-            Err(Fault::argument(MPI_ERR_KEYVAL, "keyval", key, why))
+        uses.count += 1;
+        drop(uses);
+        Some(KeyvalUse { key, keyval })
+    }
+
+    /// Frees the key, whose handle ends with the last use.
+    fn free(&self) -> bool {
+        !std::mem::replace(&mut self.keyval.uses.lock().freed, true)
+    }
+
+    fn copied(&self, object: usize, value: usize) -> Result<Option<usize>, Fault> {
+        self.keyval.copied(object, self.key, value)
+    }
+
+    fn deleted(&self, object: usize, value: usize) -> Result<(), Fault> {
+        self.keyval.deleted(object, self.key, value)
+    }
+}
+
+impl Clone for KeyvalUse {
+    fn clone(&self) -> KeyvalUse {
+        self.keyval.uses.lock().count += 1;
+        KeyvalUse { key: self.key, keyval: self.keyval.clone() }
+    }
+}
+
+impl Drop for KeyvalUse {
+    fn drop(&mut self) {
+        let mut uses = self.keyval.uses.lock();
+        uses.count -= 1;
+        let gone = uses.is_gone();
+        drop(uses);
+        if gone {
+            KEYVALS.remove(self.key as usize);
         }
     }
+}
+
+/// The key that a handle stands for.
+pub(crate) fn keyval(key: c_int, kind: Kind) -> Result<KeyvalUse, Fault> {
+    let found = usize::try_from(key).ok().and_then(|key| KEYVALS.get(key));
+    match found.and_then(|keyval| KeyvalUse::new(key, keyval)) {
+        Some(used) if used.keyval.kind == kind => Ok(used),
+        Some(used) => {
+            let why = format!("it was made for a {:?}, not for a {kind:?}", used.keyval.kind);
+            Err(Fault::argument(MPI_ERR_KEYVAL, "keyval", key, &why))
+        }
+        None => Err(not_a_key(key)),
+    }
+}
+
+#[cold]
+fn not_a_key(key: c_int) -> Fault {
+    let why = match key {
+        MPI_KEYVAL_INVALID => "MPI_KEYVAL_INVALID is not a key",
+        MPI_TAG_UB..=MPI_UNIVERSE_SIZE => "predefined attributes cannot be changed",
+        _ => "it is not a key, or was freed",
+    };
+    Fault::argument(MPI_ERR_KEYVAL, "keyval", key, why)
 }
 
 /// The attributes of an object, in the order in which they were set.
@@ -134,8 +203,7 @@ pub(crate) struct Attributes(KernelMutex<Vec<Attribute>>);
 
 #[derive(Clone)]
 struct Attribute {
-    key: c_int,
-    keyval: Arc<Keyval>,
+    keyval: KeyvalUse,
     value: usize,
 }
 
@@ -144,40 +212,36 @@ impl Attributes {
         self.0.lock()
     }
 
-    pub(crate) fn get(&self, key: c_int) -> Option<usize> {
-        self.list().iter().find(|attribute| attribute.key == key).map(|attribute| attribute.value)
+    pub(crate) fn get(&self, key: &KeyvalUse) -> Option<usize> {
+        self.find(key).map(|attribute| attribute.value)
     }
 
-    /// Removes an attribute unless another thread has replaced it.
-    fn take(&self, attribute: &Attribute) -> bool {
+    /// Removes an attribute unless another thread has done it.
+    fn take(&self, attribute: &Attribute) {
         let mut list = self.list();
-        let place = list.iter().position(|other| {
-            other.key == attribute.key && Arc::ptr_eq(&other.keyval, &attribute.keyval)
-        });
-        place.map(|place| list.remove(place)).is_some()
+        let place = list.iter().position(|other| other.keyval.key == attribute.keyval.key);
+        let taken = place.map(|place| list.remove(place));
+        drop(list);
+        drop(taken); // not under the lock: the key may be gone with it
     }
 
-    fn find(&self, key: c_int) -> Option<Attribute> {
-        self.list().iter().find(|attribute| attribute.key == key).cloned()
+    fn find(&self, key: &KeyvalUse) -> Option<Attribute> {
+        self.list().iter().find(|attribute| attribute.keyval.key == key.key).cloned()
     }
 
-    pub(crate) fn set(
-        &self,
-        object: usize,
-        (key, keyval): (c_int, Arc<Keyval>),
-        value: usize,
-    ) -> Result<(), Fault> {
-        if let Some(old) = self.find(key) {
-            old.keyval.deleted(object, key, old.value)?;
-            self.take(&old);
-        }
-        self.list().push(Attribute { key, keyval, value });
+    /// Sets an attribute, in the place of the one that has the key.
+    ///
+    /// # Errors
+    /// The function that deletes the old one has failed.
+    pub(crate) fn set(&self, object: usize, key: KeyvalUse, value: usize) -> Result<(), Fault> {
+        self.delete(object, &key)?;
+        self.list().push(Attribute { keyval: key, value });
         Ok(())
     }
 
-    pub(crate) fn delete(&self, object: usize, key: c_int) -> Result<(), Fault> {
+    pub(crate) fn delete(&self, object: usize, key: &KeyvalUse) -> Result<(), Fault> {
         let Some(attribute) = self.find(key) else { return Ok(()) };
-        attribute.keyval.deleted(object, key, attribute.value)?;
+        attribute.keyval.deleted(object, attribute.value)?;
         self.take(&attribute);
         Ok(())
     }
@@ -188,9 +252,9 @@ impl Attributes {
     /// A function has failed.
     pub(crate) fn copy_to(&self, object: usize, duplicate: &Attributes) -> Result<(), Fault> {
         let all = self.list().clone();
-        for Attribute { key, keyval, value } in all {
-            if let Some(value) = keyval.copied(object, key, value)? {
-                duplicate.list().push(Attribute { key, keyval, value });
+        for Attribute { keyval, value } in all {
+            if let Some(value) = keyval.copied(object, value)? {
+                duplicate.list().push(Attribute { keyval, value });
             }
         }
         Ok(())
@@ -209,7 +273,7 @@ impl Attributes {
     pub(crate) fn delete_all(&self, object: usize) -> Result<(), Fault> {
         loop {
             let Some(attribute) = self.list().last().cloned() else { return Ok(()) };
-            attribute.keyval.deleted(object, attribute.key, attribute.value)?;
+            attribute.keyval.deleted(object, attribute.value)?;
             self.take(&attribute);
         }
     }
@@ -225,12 +289,10 @@ pub(crate) fn insert(keyval: Keyval) -> Result<c_int, Fault> {
     Ok(handle as c_int)
 }
 
-/// Ends the handle of a key.
+/// Frees a key: its handle ends with the last attribute that has it.
 ///
 /// # Errors
-/// The handle stands for no key of that kind.
+/// The handle stands for no key of that kind, or for one that was freed.
 pub(crate) fn free(key: c_int, kind: Kind) -> Result<(), Fault> {
-    keyval(key, kind)?;
-    KEYVALS.remove(key as usize);
-    Ok(())
+    if keyval(key, kind)?.free() { Ok(()) } else { Err(not_a_key(key)) }
 }

@@ -131,6 +131,11 @@ fn standard(class: c_int) -> Option<&'static str> {
     })
 }
 
+/// Whether a code is one of the standard's.
+pub(crate) fn is_standard(code: c_int) -> bool {
+    standard(code).is_some()
+}
+
 /// The class of a code, if the code exists.
 pub(crate) fn class(code: c_int) -> Option<c_int> {
     standard(code).map_or_else(|| added().codes.get(&code).map(|code| code.class), |_| Some(code))

@@ -82,10 +82,12 @@ impl From<newmad::Error> for Fault {
         use newmad::Error::*;
         let class = match &error {
             Truncated { .. } => MPI_ERR_TRUNCATE,
-            PeerDied { .. } | Revoked { .. } => MPI_ERR_PROC_ABORTED,
+            PeerDied { .. } | Revoked { gone: true, .. } => MPI_ERR_PROC_ABORTED,
             BadRank { .. } => MPI_ERR_RANK,
             BadTag { .. } => MPI_ERR_TAG,
-            Mismatch { .. } | BadBuffer { .. } => MPI_ERR_ARG,
+            Mismatch { expected, found, .. } if found > expected => MPI_ERR_TRUNCATE,
+            Mismatch { .. } => MPI_ERR_COUNT,
+            BadBuffer { .. } => MPI_ERR_ARG,
             _ => MPI_ERR_OTHER,
         };
         Fault::new(class, error.to_string())

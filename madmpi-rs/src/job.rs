@@ -98,7 +98,7 @@ pub(crate) fn keep(session: newmad::Session) {
     SESSION.get_or_init(|| (session, Instant::now()));
 }
 
-/// The number of processes that the job was started with, once it is known.
+/// The number of processes that the job was started with, once the process has joined the job.
 pub(crate) fn size() -> Option<u32> {
     session().ok().map(newmad::Session::size)
 }

@@ -149,6 +149,8 @@ pub enum Error {
     Revoked {
         /// The member that told us: a rank of the session. `None`: this process has.
         by: Option<u32>,
+        /// Whether the reason is that a member is gone.
+        gone: bool,
     },
     /// No driver has that name.
     UnknownDriver {
@@ -232,14 +234,19 @@ impl fmt::Display for Error {
                 "rank {from} sent {found} bytes to a collective where this rank expected {expected}: all members \
                  have to call the same operations in the same order, with lengths that fit; the group is over"
             ),
-            Error::Revoked { by: Some(rank) } => write!(
+            Error::Revoked { by: Some(rank), gone: true } => write!(
                 f,
-                "the group is over: rank {rank} has given up a collective, because a member is gone, lengths did \
-                 not fit, or an operator panicked (its own error says which); make a new group of the others"
+                "the group is over: rank {rank} has given up a collective, because a member is gone; make a new \
+                 group of the others"
             ),
-            Error::Revoked { by: None } => f.write_str(
-                "the group is over: this process has given up a collective whose operator panicked, or whose thread \
-                 was ended; make a new group",
+            Error::Revoked { by: Some(rank), gone: false } => write!(
+                f,
+                "the group is over: rank {rank} has given up a collective, because lengths did not fit, an \
+                 operator panicked, or its thread was ended (its own error says which); make a new group"
+            ),
+            Error::Revoked { by: None, .. } => f.write_str(
+                "the group is over: this process has given up a collective of it before, because lengths did not \
+                 fit, its operator panicked, or its thread was ended; make a new group",
             ),
             Error::UnknownDriver { name } => {
                 write!(

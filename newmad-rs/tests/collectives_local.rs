@@ -254,10 +254,58 @@ fn members_that_do_not_agree_are_told() {
         let first = group.allreduce(&mut data, &Op::sum()).wait();
         let second = group.barrier().wait();
         assert!(first.is_err() && second.is_err(), "{first:?} {second:?}");
-        let fits = |error: &Error| matches!(error, Error::Mismatch { .. } | Error::Revoked { .. });
-        assert!(fits(&first.unwrap_err()) && fits(&second.unwrap_err()));
+        let fits = |error: &Error| {
+            matches!(error, Error::Mismatch { .. } | Error::Revoked { gone: false, .. })
+        };
+        assert!(fits(&first.unwrap_err()));
+        // The other call did not fail by itself.
+        assert!(matches!(second, Err(Error::Revoked { gone: false, .. })), "{second:?}");
         // Another group of the same members is not concerned.
         session.world().unwrap().barrier().wait().unwrap();
+    });
+}
+
+/// One member's length is 0: it takes part all the same, where all members have one length.
+#[test]
+fn members_that_have_nothing_are_told_too() {
+    let sessions = world(3);
+    each(&sessions, |session| {
+        for nothing in 0..3 {
+            let len = if session.rank() == nothing { 0 } else { 64 };
+            let failed = |what: &str, result: Result<(), Error>| {
+                let error = result.err().map(|error| error.to_string());
+                let fits = error.is_some();
+                (what.to_owned(), fits)
+            };
+            let (mut one, from, mut all) = (vec![0u8; len], vec![0u8; 3 * len], vec![0u8; 3 * len]);
+            let sum = Op::<u8>::sum();
+            let group = || session.world().unwrap();
+            let mut told = vec![];
+            let mut tell = |what, group: &newmad::coll::Group, result: Result<(), Error>| {
+                // A member may have done its part before it is told: then the next one tells it.
+                let result = result.and_then(|()| group.barrier().wait());
+                told.push(failed(what, result));
+            };
+            let g = group();
+            tell("bcast", &g, g.bcast(0, &mut one).wait().map(drop));
+            let g = group();
+            tell("reduce", &g, g.reduce(0, &mut one, &sum).wait().map(drop));
+            let g = group();
+            tell("allreduce", &g, g.allreduce(&mut one, &sum).wait().map(drop));
+            let g = group();
+            tell("gather", &g, g.gather(0, &one, &mut all).wait().map(drop));
+            let g = group();
+            tell("scatter", &g, g.scatter(0, &from, &mut one).wait().map(drop));
+            let g = group();
+            tell("allgather", &g, g.allgather(&one, &mut all).wait().map(drop));
+            let g = group();
+            tell("alltoall", &g, g.alltoall(&from, &mut all).wait().map(drop));
+            let g = group();
+            tell("reduce_scatter", &g, g.reduce_scatter(&from, &mut one, &sum).wait().map(drop));
+            let g = group();
+            tell("scan", &g, g.scan(&mut one, &sum).wait().map(drop));
+            assert!(told.iter().all(|told| told.1), "{nothing} has nothing: {told:?}");
+        }
     });
 }
 
@@ -277,7 +325,10 @@ fn a_panicking_operator_comes_out_where_it_panicked() {
         match result {
             Err(_) => panics.fetch_add(1, Ordering::SeqCst),
             Ok(result) => {
-                assert!(matches!(result, Err(Error::Revoked { by: Some(0) })), "{result:?}");
+                assert!(
+                    matches!(result, Err(Error::Revoked { by: Some(0), gone: false })),
+                    "{result:?}"
+                );
                 0
             }
         };

@@ -90,7 +90,7 @@ mpi! {
         comm: MPI_Comm, comm_keyval: c_int, attribute_val: *mut c_void,
     ) on comm {
         let keyval = keyval(comm_keyval, Kind::Comm)?;
-        comm.attributes.set(comm.handle().0, (comm_keyval, keyval), attribute_val as usize)
+        comm.attributes.set(comm.handle().0, keyval, attribute_val as usize)
     }
 
     fn MPI_Comm_get_attr | MPI_Attr_get (
@@ -99,34 +99,31 @@ mpi! {
         let value = if is_standard(comm_keyval) {
             standard(comm_keyval)?
         } else {
-            keyval(comm_keyval, Kind::Comm)?;
-            comm.attributes.get(comm_keyval)
+            comm.attributes.get(&keyval(comm_keyval, Kind::Comm)?)
         };
         give(value, attribute_val, flag)
     }
 
     fn MPI_Comm_delete_attr | MPI_Attr_delete (comm: MPI_Comm, comm_keyval: c_int) on comm {
-        keyval(comm_keyval, Kind::Comm)?;
-        comm.attributes.delete(comm.handle().0, comm_keyval)
+        comm.attributes.delete(comm.handle().0, &keyval(comm_keyval, Kind::Comm)?)
     }
 
     fn MPI_Type_set_attr(datatype: MPI_Datatype, type_keyval: c_int, attribute_val: *mut c_void) {
         let object = datatype::get(datatype)?;
         let keyval = keyval(type_keyval, Kind::Type)?;
-        object.attributes.set(datatype.0, (type_keyval, keyval), attribute_val as usize)
+        object.attributes.set(datatype.0, keyval, attribute_val as usize)
     }
 
     fn MPI_Type_get_attr(
         datatype: MPI_Datatype, type_keyval: c_int, attribute_val: Out<usize>, flag: Out<c_int>,
     ) {
         let object = datatype::get(datatype)?;
-        keyval(type_keyval, Kind::Type)?;
-        give(object.attributes.get(type_keyval), attribute_val, flag)
+        let value = object.attributes.get(&keyval(type_keyval, Kind::Type)?);
+        give(value, attribute_val, flag)
     }
 
     fn MPI_Type_delete_attr(datatype: MPI_Datatype, type_keyval: c_int) {
         let object = datatype::get(datatype)?;
-        keyval(type_keyval, Kind::Type)?;
-        object.attributes.delete(datatype.0, type_keyval)
+        object.attributes.delete(datatype.0, &keyval(type_keyval, Kind::Type)?)
     }
 }

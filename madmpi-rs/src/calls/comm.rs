@@ -204,36 +204,35 @@ mpi! {
         group: MPI_Group, stringtag: Text, info: MPI_Info, errhandler: MPI_Errhandler,
         newcomm: Out<MPI_Comm>,
     ) {
-        give(newcomm, None)?;
         let errhandler = errhandler::get(errhandler, errhandler::Kind::Comm)?;
-        let new = inter::under(&errhandler, || {
+        inter::under(&errhandler, || {
+            give(newcomm, None)?;
             info::check(info)?;
             let group = group::get(group)?;
             if group.size() == 0 {
-                return Ok(None);
+                return Ok(());
             }
             let name = string_tag(stringtag)?;
-            inter::from_group(&group.share(), name, errhandler.clone()).map(Some)
-        });
-        give(newcomm, new?)
+            give(newcomm, Some(inter::from_group(&group.share(), name, errhandler.clone())?))
+        })
     }
 
     fn MPI_Intercomm_create_from_groups(
         local_group: MPI_Group, local_leader: c_int, remote_group: MPI_Group, remote_leader: c_int,
         stringtag: Text, info: MPI_Info, errhandler: MPI_Errhandler, newintercomm: Out<MPI_Comm>,
     ) {
-        give(newintercomm, None)?;
         let errhandler = errhandler::get(errhandler, errhandler::Kind::Comm)?;
-        let new = inter::under(&errhandler, || {
+        inter::under(&errhandler, || {
+            give(newintercomm, None)?;
             info::check(info)?;
             let (group, name) = (group::get(local_group)?, string_tag(stringtag)?);
             inter::member(&group, local_leader, "local_leader")?;
             let remote =
                 || inter::member(&*group::get(remote_group)?, remote_leader, "remote_leader");
             let leader = local_leader as u32;
-            inter::from_groups(&group.share(), leader, remote, name, errhandler.clone())
-        });
-        give(newintercomm, Some(new?))
+            let new = inter::from_groups(&group.share(), leader, remote, name, errhandler.clone())?;
+            give(newintercomm, Some(new))
+        })
     }
 
     fn MPI_Comm_split_type(

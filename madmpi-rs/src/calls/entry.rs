@@ -167,10 +167,9 @@ pub(crate) fn call(
 fn report(fault: Fault, function: &str) -> c_int {
     let text = format!("{function}: {}", fault.text);
     error::remember(fault.class, &text);
-    match (&fault.on, comm::own()) {
+    match (&fault.on, comm::of_no_object()) {
         (Some(object), _) => object.handle_error(fault.class, &text),
-        // A call that concerns no object has the error handler of `MPI_COMM_SELF`.
-        (None, Some(own)) => own.handle_error(fault.class, &text),
+        (None, Some(comm)) => comm.handle_error(fault.class, &text),
         (None, None) => errhandler::invoke(&Errhandler::Fatal, 0, fault.class, &text),
     }
 }

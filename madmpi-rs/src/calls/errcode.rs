@@ -5,7 +5,7 @@ use core::ffi::c_int;
 use super::entry::mpi;
 use crate::abi::*;
 use crate::args::{Out, Text, TextOut, out};
-use crate::errcode::{add, class, describe, remove, set_text, unknown};
+use crate::errcode::{add, class, describe, is_standard, remove, set_text, unknown};
 use crate::error::{Fault, last};
 
 mpi! {
@@ -20,7 +20,8 @@ mpi! {
             return Err(unknown("errorcode", errorcode, "there is no such error code"));
         }
         let mut text = describe(errorcode);
-        if let Some(last) = last(errorcode) {
+        // The text of a code that the program added is the program's.
+        if let Some(last) = last(errorcode).filter(|_| is_standard(errorcode)) {
             text = format!("{text}; the last such error of this thread: {last}");
         }
         out(resultlen, "resultlen", string.put(text.as_bytes(), "string")?)

@@ -8,7 +8,7 @@ use std::mem::MaybeUninit;
 use newmad::coll::Blocks;
 
 use crate::abi::*;
-use crate::datatype::{self, Choice, Data, Elements};
+use crate::datatype::{Choice, Data, Elements};
 use crate::error::Fault;
 
 /// Counts and displacements, whatever their type in C.
@@ -75,7 +75,7 @@ impl Layout<'_> {
     pub(super) fn buffer(self, ranks: u32) -> Result<(Buffer, Blocks), Fault> {
         let Layout::Even(buffer) = self else { return of_blocks(self.blocks(ranks)?) };
         let each = buffer.count()?;
-        let len = datatype::get(buffer.datatype)?.size * each;
+        let len = buffer.datatype()?.size * each;
         let all = buffer.with_count(buffer.count.saturating_mul(i64::from(ranks)));
         Ok((one(all)?, Blocks::Even(len)))
     }
@@ -121,7 +121,9 @@ pub(crate) fn described<N: Wide, D: Wide>(
     counts: &[N],
     displs: &[D],
 ) -> Result<Vec<Elements>, Fault> {
-    let base = buffer.elements()?;
+    // The type may be none where all counts are 0.
+    let most = counts.iter().map(|count| count.wide()).max().unwrap_or(0);
+    let base = buffer.with_count(most).elements()?;
     let block = |(&count, displ): (&N, &D)| base.part(displ.wide(), count.wide()).checked();
     counts.iter().zip(displs).map(block).collect()
 }
@@ -137,7 +139,7 @@ pub(crate) fn described_apart<N: Wide, D: Wide>(
     types: &[MPI_Datatype],
 ) -> Result<Vec<Elements>, Fault> {
     let block = |((&count, displ), &datatype): ((&N, &D), &MPI_Datatype)| {
-        let base = buffer.with_type(datatype).elements()?;
+        let base = buffer.with_type(datatype).with_count(count.wide()).elements()?;
         base.moved(displ.wide() as isize, count.wide()).checked()
     };
     counts.iter().zip(displs).zip(types).map(block).collect()

@@ -1,10 +1,12 @@
 //! Collectives of newmad, with their data.
 
+use std::ops::Range;
 use std::sync::Arc;
 
-use newmad::coll::{Bytes, Collective, Operator, Task};
+use newmad::coll::{Blocks, Bytes, Collective, Operator, Task};
 
 use super::buffers::{Buffer, Memory};
+use crate::abi::MPI_ERR_BUFFER;
 use crate::comm::{Comm, Series};
 use crate::datatype::Elements;
 use crate::error::Fault;
@@ -26,6 +28,8 @@ pub(crate) struct GroupPlan {
     pub(super) reads: bool,
     /// Part of the memory of the result may stay as it is.
     pub(super) keeps: bool,
+    /// What is wrong at this rank alone: it is told when the others have what they wait for.
+    pub(super) fault: Option<Fault>,
 }
 
 impl GroupPlan {
@@ -40,7 +44,50 @@ impl GroupPlan {
             in_place: false,
             reads: false,
             keeps: false,
+            fault: None,
         }
+    }
+
+    /// Checks that no byte is both sent and received into. Data that are packed are not looked at: they are copied
+    /// before anything is received.
+    ///
+    /// # Errors
+    /// One is.
+    #[inline]
+    pub(super) fn check_apart(&self) -> Result<(), Fault> {
+        match (&self.input, &self.output) {
+            (Buffer::Direct { at, len }, Buffer::Direct { at: into, len: room })
+                if *at < into + room && *into < at + len =>
+            {
+                self.check_blocks(*at..at + len, *into..into + room)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// As [`GroupPlan::check_apart`], of memory that overlaps unless the blocks lie in each other's gaps.
+    #[cold]
+    fn check_blocks(&self, from: Range<usize>, into: Range<usize>) -> Result<(), Fault> {
+        let (sent, received) = match &self.task {
+            Task::Alltoall { send, recv } => (Some(send), Some(recv)),
+            Task::Scatter { blocks, .. } => (blocks.as_ref(), None),
+            Task::Gather { blocks, .. } => (None, blocks.as_ref()),
+            Task::Allgather { blocks } => (None, Some(blocks)),
+            _ => (None, None),
+        };
+        let mut all = ranges(from, sent, 0);
+        all.extend(ranges(into, received, 1));
+        all.sort_by_key(|(range, _)| range.start);
+        let mut ends = [0, 0];
+        for (range, side) in all {
+            if range.start < ends[1 - side] {
+                let why = "sendbuf and recvbuf have bytes in common: MPI_IN_PLACE as sendbuf (recvbuf at the root of a \
+                           scatter) is for data that are replaced";
+                return Err(Fault::new(MPI_ERR_BUFFER, why));
+            }
+            ends[side] = range.end.max(ends[side]);
+        }
+        Ok(())
     }
 
     /// Lends the memory of the input and of the output.
@@ -77,7 +124,7 @@ impl GroupPlan {
         over?;
         // SAFETY: the collective is over; the program's buffer is lent during the call.
         unsafe { output.unpack_into(self.results()) };
-        Ok(())
+        self.fault.map_or(Ok(()), Err)
     }
 
     /// Starts it as an operation.
@@ -88,13 +135,24 @@ impl GroupPlan {
             None => collective.start()?,
             Some(series) => collective.start_in(series.number())?,
         };
-        let blocks = self.results().to_vec();
+        let (blocks, fault) = (self.results().to_vec(), self.fault.clone());
         let finish: Finish = Box::new(move || {
             drop(input);
             // SAFETY: the collective is over; the program leaves its buffer alone until its request is over.
             unsafe { output.unpack_into(&blocks) };
-            Ok(())
+            fault.map_or(Ok(()), Err)
         });
         Ok(operation(&self.comm, pending, finish))
+    }
+}
+
+/// The bytes of blocks that lie in `whole`, each with the side that it is on.
+fn ranges(whole: Range<usize>, blocks: Option<&Blocks>, side: usize) -> Vec<(Range<usize>, usize)> {
+    match blocks {
+        Some(Blocks::Each(blocks)) => {
+            let used = blocks.iter().filter(|block| block.1 > 0);
+            used.map(|&(at, len)| (whole.start + at..whole.start + at + len, side)).collect()
+        }
+        _ => vec![(whole, side)],
     }
 }

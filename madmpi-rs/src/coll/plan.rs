@@ -37,6 +37,18 @@ impl Operation for Nothing {
 }
 
 impl Plan {
+    /// Checks the buffers against each other.
+    ///
+    /// # Errors
+    /// As [`GroupPlan::check_apart`].
+    #[inline]
+    fn checked(self) -> Result<Plan, Fault> {
+        if let Plan::Group(plan) = &self {
+            plan.check_apart()?;
+        }
+        Ok(self)
+    }
+
     /// Puts it into a series.
     fn in_series(&mut self, series: Series) {
         match self {
@@ -167,8 +179,9 @@ impl Plan {
 /// The blocking form.
 ///
 /// # Errors
-/// Members call different collectives; the collective has failed.
+/// The buffers have bytes in common; members call different collectives; the collective has failed.
 pub(crate) fn run(comm: &Ref<Comm>, call: &Call, plan: Plan) -> Result<(), Fault> {
+    let plan = plan.checked()?;
     check::check(comm, call)?;
     match plan.once(comm) {
         // The leaders of an intercommunicator do these as one of several stages, which are started. What one member
@@ -183,7 +196,7 @@ pub(crate) fn run(comm: &Ref<Comm>, call: &Call, plan: Plan) -> Result<(), Fault
 /// # Errors
 /// As [`Plan::start`].
 pub(crate) fn begin(comm: &Ref<Comm>, call: &Call, plan: Plan) -> Result<MPI_Request, Fault> {
-    let operation = plan.once(comm).start_aside(comm)?;
+    let operation = plan.checked()?.once(comm).start_aside(comm)?;
     new_operation(check::check_beside(comm, call, None, operation)?)
 }
 
@@ -191,7 +204,8 @@ pub(crate) fn begin(comm: &Ref<Comm>, call: &Call, plan: Plan) -> Result<MPI_Req
 ///
 /// # Errors
 /// No request is left; as [`Comm::series_of_persistent`].
-pub(crate) fn prepare(comm: &Ref<Comm>, call: Call, mut plan: Plan) -> Result<MPI_Request, Fault> {
+pub(crate) fn prepare(comm: &Ref<Comm>, call: Call, plan: Plan) -> Result<MPI_Request, Fault> {
+    let mut plan = plan.checked()?;
     let kept = comm.series_of_persistent()?;
     plan.in_series(kept.series);
     let comm = comm.clone();

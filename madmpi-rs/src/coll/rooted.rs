@@ -60,6 +60,13 @@ fn role(comm: &Comm, root: c_int, own: Choice, name: &str) -> Result<Role, Fault
     }
 }
 
+/// The fault of a root whose own block has two lengths. The other blocks go where they should; its own stays.
+fn own_differs(sent: usize, received: usize) -> Option<Fault> {
+    let class = if sent > received { MPI_ERR_TRUNCATE } else { MPI_ERR_COUNT };
+    let why = || format!("the root sends itself {sent} bytes, and receives {received}");
+    (sent != received).then(|| Fault::new(class, why()))
+}
+
 pub(crate) fn gather(
     comm: &Ref<Comm>,
     send: Choice,
@@ -75,12 +82,20 @@ pub(crate) fn gather(
         true => some_blocks(recv.buffer(comm.group.size())?),
         false => (Buffer::Nothing, recv.is_even().then_some(Blocks::Even(input.len()))),
     };
-    let own = match &blocks {
-        Some(blocks) if in_place => blocks.own(root),
-        _ => input.len(),
-    };
     let keeps = !recv.is_even(); // there may be gaps between the blocks
-    let plan = GroupPlan::new(comm, Task::Gather { root, own, blocks });
+    let plan = |own, blocks| GroupPlan::new(comm, Task::Gather { root, own, blocks });
+    let own = blocks.as_ref().filter(|_| at_root).map(|blocks| blocks.own(root));
+    let fault = own.filter(|_| !in_place).and_then(|own| own_differs(input.len(), own));
+    if let (Some(own), true) = (own, in_place || fault.is_some()) {
+        return Ok(Plan::Group(GroupPlan {
+            output,
+            in_place: true,
+            keeps,
+            fault,
+            ..plan(own, blocks)
+        }));
+    }
+    let plan = plan(input.len(), blocks);
     Ok(Plan::Group(GroupPlan { input, output, in_place, keeps, ..plan }))
 }
 
@@ -98,13 +113,20 @@ pub(crate) fn scatter(
         true => some_blocks(send.buffer(comm.group.size())?),
         false => (Buffer::Nothing, None),
     };
-    if in_place {
+    let output = if in_place { Buffer::Nothing } else { buffers::one(recv)? };
+    let own = blocks.as_ref().map(|blocks| blocks.own(root));
+    let fault = own.filter(|_| !in_place).and_then(|own| own_differs(own, output.len()));
+    if let (Some(own), true) = (own, in_place || fault.is_some()) {
         // newmad takes the contribution where the result would go, and only reads it.
-        let own = blocks.as_ref().map_or(0, |blocks| blocks.own(root));
         let plan = GroupPlan::new(comm, Task::Scatter { root, own, blocks });
-        return Ok(Plan::Group(GroupPlan { output: input, in_place, reads: true, ..plan }));
+        return Ok(Plan::Group(GroupPlan {
+            output: input,
+            in_place: true,
+            reads: true,
+            fault,
+            ..plan
+        }));
     }
-    let output = buffers::one(recv)?;
     let own = output.len();
     let blocks = blocks.or(send.is_even().then_some(Blocks::Even(own)));
     let plan = GroupPlan::new(comm, Task::Scatter { root, own, blocks });

@@ -73,6 +73,7 @@ pub(crate) struct Comm {
 /// What the program sets.
 pub(crate) struct Settings {
     pub(crate) errhandler: Errhandler,
+    errhandler_was_set: bool,
     pub(crate) name: Vec<u8>,
 }
 
@@ -110,9 +111,16 @@ fn predefined(comm: MPI_Comm) -> Option<Ref<Comm>> {
     }
 }
 
-/// `MPI_COMM_SELF`, whose error handler is invoked for faults that concern no object.
+/// `MPI_COMM_SELF`.
 pub(crate) fn own() -> Option<&'static Arc<Comm>> {
     PREDEFINED.get().filter(|_| !job::is_over()).map(|[_, own]| own)
+}
+
+/// The communicator whose error handler is invoked for faults that concern no object: `MPI_COMM_SELF`, as MPI 4 has it;
+/// `MPI_COMM_WORLD`, as MPI 3 had it, as long as the program has given `MPI_COMM_SELF` no handler.
+pub(crate) fn of_no_object() -> Option<&'static Arc<Comm>> {
+    let [world, own] = PREDEFINED.get().filter(|_| !job::is_over())?;
+    Some(if own.settings().errhandler_was_set { own } else { world })
 }
 
 /// The group of `MPI_COMM_WORLD` (0) or `MPI_COMM_SELF` (1), which sessions have too.
@@ -184,6 +192,7 @@ impl Comm {
         let Parts { context, group, remote, errhandler } = parts;
         let rank = group.rank(session.rank());
         let rank = rank.ok_or_else(|| Fault::new(MPI_ERR_INTERN, "not a member"))?;
+        let settings = Settings { errhandler, errhandler_was_set: false, name: Vec::new() };
         Ok(Comm {
             handle: OnceLock::new(),
             session: session.clone(),
@@ -192,7 +201,7 @@ impl Comm {
             remote,
             rank,
             attributes: Attributes::default(),
-            settings: KernelMutex::new(Settings { errhandler, name: Vec::new() }),
+            settings: KernelMutex::new(settings),
             topology: OnceLock::new(),
             buffer: Buffer::new(),
             collectives: OnceLock::new(),
@@ -249,7 +258,10 @@ impl Comm {
     }
 
     pub(crate) fn set_errhandler(&self, handler: Errhandler) {
-        let old = std::mem::replace(&mut self.settings().errhandler, handler);
+        let mut settings = self.settings();
+        settings.errhandler_was_set = true;
+        let old = std::mem::replace(&mut settings.errhandler, handler);
+        drop(settings);
         drop(old); // not under the lock
     }
 

@@ -61,13 +61,27 @@ impl Choice {
         usize::try_from(self.count).map_err(|_| negative(self.count))
     }
 
+    /// Whether it is no elements, of no type.
+    fn is_nothing(&self) -> bool {
+        self.count == 0 && self.datatype == MPI_DATATYPE_NULL
+    }
+
+    /// The datatype. No elements may have none: they are bytes.
+    ///
+    /// # Errors
+    /// The handle stands for none.
+    #[inline(always)]
+    pub(crate) fn datatype(&self) -> Result<Ref<Datatype>, Fault> {
+        get(if self.is_nothing() { MPI_BYTE } else { self.datatype })
+    }
+
     /// The elements; their number and address are checked when they are used.
     ///
     /// # Errors
-    /// The handle of the datatype stands for none.
+    /// As [`Choice::datatype`].
     #[inline(always)]
     pub(crate) fn elements(&self) -> Result<Elements, Fault> {
-        let datatype = get(self.datatype)?;
+        let datatype = self.datatype()?;
         Ok(Elements { at: self.at.expose_provenance(), count: self.count, datatype })
     }
 
@@ -77,7 +91,10 @@ impl Choice {
     /// As [`Choice::elements`] and [`Data::of`].
     #[inline(always)]
     pub(crate) fn data(&self) -> Result<Data, Fault> {
-        with(self.datatype, |datatype| Data::of(self.at, self.count, datatype))
+        match with(self.datatype, |datatype| Data::of(self.at, self.count, datatype)) {
+            Err(_) if self.is_nothing() => self.elements()?.data(),
+            found => found,
+        }
     }
 
     /// Describes the data for sending, as [`Elements::outgoing`] does.
@@ -87,7 +104,12 @@ impl Choice {
     #[inline(always)]
     pub(crate) fn outgoing(&self) -> Result<Data, Fault> {
         // SAFETY: the elements are readable, by the invariant.
-        with(self.datatype, |datatype| unsafe { Data::outgoing(self.at, self.count, datatype) })
+        let outgoing =
+            |datatype: &Datatype| unsafe { Data::outgoing(self.at, self.count, datatype) };
+        match with(self.datatype, outgoing) {
+            Err(_) if self.is_nothing() => self.elements()?.outgoing(),
+            found => found,
+        }
     }
 
     /// The same buffer with another datatype, which the standard gives it too.

@@ -82,8 +82,10 @@ pub(crate) fn of_size(class: c_int, size: c_int) -> Option<MPI_Datatype> {
         MPI_TYPECLASS_INTEGER => {
             &[MPI_INTEGER1, MPI_INTEGER2, MPI_INTEGER4, MPI_INTEGER8, MPI_INTEGER16]
         }
-        MPI_TYPECLASS_REAL => &[MPI_REAL2, MPI_REAL4, MPI_REAL8, MPI_REAL16],
-        MPI_TYPECLASS_COMPLEX => &[MPI_COMPLEX4, MPI_COMPLEX8, MPI_COMPLEX16, MPI_COMPLEX32],
+        MPI_TYPECLASS_REAL => &[MPI_REAL2, MPI_REAL4, MPI_REAL8, MPI_REAL16, MPI_LONG_DOUBLE],
+        MPI_TYPECLASS_COMPLEX => {
+            &[MPI_COMPLEX4, MPI_COMPLEX8, MPI_COMPLEX16, MPI_COMPLEX32, MPI_C_LONG_DOUBLE_COMPLEX]
+        }
         _ => return None,
     };
     let has_size = |handle: &&MPI_Datatype| {

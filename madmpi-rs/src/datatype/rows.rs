@@ -52,14 +52,23 @@ pub(crate) struct Row {
     pub(crate) external: usize,
 }
 
+macro_rules! name {
+    ($handle:ident) => {
+        stringify!($handle)
+    };
+    ($handle:ident $name:ident) => {
+        stringify!($name)
+    };
+}
+
 macro_rules! rows {
-    ($($handle:ident: $basic:expr, $size:literal, $align:literal, $external:literal;)*) => {
+    ($($handle:ident $(named $name:ident)?: $basic:expr, $size:literal, $align:literal, $external:literal;)*) => {
         /// All predefined types; a *kind* is an index here.
         pub(crate) const ROWS: &[Row] = {
             use Basic::*;
             &[$(Row {
                 handle: $handle,
-                name: stringify!($handle),
+                name: name!($handle $($name)?),
                 basic: $basic,
                 size: $size,
                 align: $align,
@@ -69,7 +78,8 @@ macro_rules! rows {
     };
 }
 
-// Handle, element, bytes of data, alignment, bytes in `external32`.
+// Handle, element, bytes of data, alignment, bytes in `external32`. Of a type with two constants, `named` gives the one
+// of which the standard calls the other a synonym.
 rows! {
     MPI_AINT: Signed(8), 8, 8, 8;
     MPI_COUNT: Signed(8), 8, 8, 8;
@@ -78,13 +88,13 @@ rows! {
     MPI_SHORT: Signed(2), 2, 2, 2;
     MPI_INT: Signed(4), 4, 4, 4;
     MPI_LONG: Signed(8), 8, 8, 4;
-    MPI_LONG_LONG: Signed(8), 8, 8, 8;
+    MPI_LONG_LONG named MPI_LONG_LONG_INT: Signed(8), 8, 8, 8;
     MPI_UNSIGNED_SHORT: Unsigned(2), 2, 2, 2;
     MPI_UNSIGNED: Unsigned(4), 4, 4, 4;
     MPI_UNSIGNED_LONG: Unsigned(8), 8, 8, 4;
     MPI_UNSIGNED_LONG_LONG: Unsigned(8), 8, 8, 8;
     MPI_FLOAT: Float(4), 4, 4, 4;
-    MPI_C_FLOAT_COMPLEX: Complex(4), 8, 4, 8;
+    MPI_C_FLOAT_COMPLEX named MPI_C_COMPLEX: Complex(4), 8, 4, 8;
     MPI_CXX_FLOAT_COMPLEX: Complex(4), 8, 4, 8;
     MPI_DOUBLE: Float(8), 8, 8, 8;
     MPI_C_DOUBLE_COMPLEX: Complex(8), 16, 8, 16;

@@ -21,7 +21,8 @@ pub(crate) fn entries(arguments: &[Vec<u8>]) -> Entries {
         set("command", command);
         set("argv", &rest.join(&b' '));
     }
-    if let Some(size) = job::size() {
+    // Before the process has joined the job, the launcher may have said it.
+    if let Some(size) = job::size().or_else(newmad::Launched::announced_size) {
         set("maxprocs", size.to_string().as_bytes());
     }
     set("host", &job::host());

@@ -22,8 +22,8 @@ pub(crate) fn send(
     tag: c_int,
     mode: Mode,
 ) -> Result<(), Fault> {
-    let data = choice.outgoing()?;
     let Some((to, tag)) = comm.destination(dest, tag)? else { return Ok(()) };
+    let data = choice.outgoing()?;
     // SAFETY: the program leaves the elements alone during the call.
     match unsafe { data.memory().bytes() } {
         Some(bytes) if mode == Mode::Standard => Ok(comm.session.send(to, tag, bytes)?),
@@ -51,8 +51,8 @@ pub(crate) fn isend(
     tag: c_int,
     mode: Mode,
 ) -> Result<MPI_Request, Fault> {
-    let data = choice.outgoing()?;
     let Some((to, tag)) = comm.destination(dest, tag)? else { return Ok(PROC_NULL) };
+    let data = choice.outgoing()?;
     if send_at_once(comm, to, tag, mode, &data)? {
         return Ok(SENT);
     }
@@ -69,16 +69,12 @@ pub(crate) fn recv(
     source: c_int,
     tag: c_int,
 ) -> Result<Outcome, Fault> {
+    let Some((from, tag)) = comm.origin(source, tag)? else { return Ok(Outcome::NO_PROC) };
     let data = choice.data()?;
-    Ok(match comm.origin(source, tag)? {
-        Some((from, tag)) => {
-            // SAFETY: the program leaves the elements alone during the call.
-            let into = unsafe { data.memory().trusted() };
-            let result = comm.session.recv_with(from, tag, into, RecvOptions::new());
-            Outcome::of_message(result, true, &data, comm)
-        }
-        None => Outcome::NO_PROC,
-    })
+    // SAFETY: the program leaves the elements alone during the call.
+    let into = unsafe { data.memory().trusted() };
+    let result = comm.session.recv_with(from, tag, into, RecvOptions::new());
+    Ok(Outcome::of_message(result, true, &data, comm))
 }
 
 /// Begins to receive.
@@ -89,8 +85,8 @@ pub(crate) fn irecv(
     source: c_int,
     tag: c_int,
 ) -> Result<MPI_Request, Fault> {
-    let data = choice.data()?;
     let Some((from, tag)) = comm.origin(source, tag)? else { return Ok(PROC_NULL) };
+    let data = choice.data()?;
     new_message(comm, data, true, |place, memory| {
         Route::From(from, tag).submit(&comm.session, place, memory)
     })
@@ -124,10 +120,8 @@ fn persistent(
     choice: Choice,
     route: Option<Route>,
 ) -> Result<MPI_Request, Fault> {
+    let Some(route) = route else { return new_persistent(Restart::NoProc) };
     // Faults of the elements belong to this call, not to each start.
     let elements = choice.elements()?.checked()?;
-    new_persistent(match route {
-        Some(route) => Restart::Message(Arc::new(Template { comm: comm.clone(), elements, route })),
-        None => Restart::NoProc,
-    })
+    new_persistent(Restart::Message(Arc::new(Template { comm: comm.clone(), elements, route })))
 }

@@ -18,19 +18,21 @@ pub(crate) type Outward = (Choice, c_int, c_int);
 /// What is received: the elements, the rank and the tag.
 pub(crate) type Inward = (Choice, c_int, c_int);
 
-/// Begins both messages.
+/// Begins both messages; `sent` makes the data of the one that leaves.
 fn begin(
     comm: &Ref<Comm>,
-    (sent, dest, sendtag): (Data, c_int, c_int),
+    (dest, sendtag): (c_int, c_int),
+    sent: impl FnOnce() -> Result<Data, Fault>,
     (received, source, recvtag): Inward,
 ) -> Result<Messages, Fault> {
-    let received = received.elements()?.data()?;
     let (to, from) = (comm.destination(dest, sendtag)?, comm.origin(source, recvtag)?);
     let mut both = Messages::new(comm, StatusOf::Received);
+    // Copied before anything is received into the same memory.
+    let sent = to.map(|to| Ok::<_, Fault>((to, sent()?))).transpose()?;
     if let Some((from, tag)) = from {
-        both.receive(from, tag, received)?;
+        both.receive(from, tag, received.elements()?.data()?)?;
     }
-    if let Some((to, tag)) = to {
+    if let Some(((to, tag), sent)) = sent {
         both.send(to, tag, sent)?;
     }
     Ok(both)
@@ -42,11 +44,13 @@ pub(crate) fn sendrecv(
     (sent, dest, sendtag): Outward,
     (received, source, recvtag): Inward,
 ) -> Result<Outcome, Fault> {
-    let sent = sent.elements()?.outgoing()?;
-    let to = comm.destination(dest, sendtag)?;
+    let to = match comm.destination(dest, sendtag)? {
+        Some((to, tag)) => Some((to, tag, sent.elements()?.outgoing()?)),
+        None => None,
+    };
     let mut receive = irecv(comm, received, source, recvtag)?;
     let result = match to {
-        Some((to, tag)) => {
+        Some((to, tag, sent)) => {
             // SAFETY: the program leaves the elements alone during the call.
             let sent = unsafe { sent.memory().trusted() };
             comm.session.send_with(to, tag, sent, SendOptions::new())
@@ -67,8 +71,8 @@ pub(crate) fn sendrecv_replace(
     (dest, sendtag): (c_int, c_int),
     (source, recvtag): (c_int, c_int),
 ) -> Result<Outcome, Fault> {
-    let sent = (buffer.elements()?.copied()?, dest, sendtag);
-    complete(&begin(comm, sent, (buffer, source, recvtag))?)
+    let sent = || buffer.elements()?.copied();
+    complete(&begin(comm, (dest, sendtag), sent, (buffer, source, recvtag))?)
 }
 
 /// The form with a request.
@@ -77,8 +81,8 @@ pub(crate) fn isendrecv(
     (sent, dest, sendtag): Outward,
     inward: Inward,
 ) -> Result<MPI_Request, Fault> {
-    let sent = sent.elements()?.outgoing()?;
-    request(begin(comm, (sent, dest, sendtag), inward)?)
+    let sent = || sent.elements()?.outgoing();
+    request(begin(comm, (dest, sendtag), sent, inward)?)
 }
 
 /// The form with a request and one buffer.
@@ -88,8 +92,8 @@ pub(crate) fn isendrecv_replace(
     (dest, sendtag): (c_int, c_int),
     (source, recvtag): (c_int, c_int),
 ) -> Result<MPI_Request, Fault> {
-    let sent = (buffer.elements()?.copied()?, dest, sendtag);
-    request(begin(comm, sent, (buffer, source, recvtag))?)
+    let sent = || buffer.elements()?.copied();
+    request(begin(comm, (dest, sendtag), sent, (buffer, source, recvtag))?)
 }
 
 fn request(both: Messages) -> Result<MPI_Request, Fault> {

@@ -64,6 +64,28 @@ impl Launched {
         Ok(Launched { boot, deadline })
     }
 
+    /// How many processes there are, as far as the environment says it: no process manager is asked, so this may come
+    /// before [`Launched::find`] or a session. `None`: only the process manager knows (PMIx).
+    ///
+    /// ```
+    /// assert_eq!(newmad::Launched::announced_size(), Some(1)); // no process manager has started this one
+    /// ```
+    pub fn announced_size() -> Option<u32> {
+        let asked = BOOTSTRAP.text().ok()?;
+        if asked == "alone" {
+            return Some(1);
+        }
+        let pmix = asked == "pmix" || pmix::is_offered().ok()?;
+        match wire::descriptor().ok()? {
+            Some(fd) if asked != "pmix" && wire::is_open(fd) => {
+                wire::variable("PMI_SIZE").ok()??.trim().parse().ok()
+            }
+            _ if pmix => None,
+            Some(_) => None, // inherited: a session says what is wrong
+            None => Some(1),
+        }
+    }
+
     /// Rank of this process.
     pub fn rank(&self) -> u32 {
         self.boot.rank()

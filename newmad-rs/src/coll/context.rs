@@ -21,8 +21,11 @@ pub(super) const ID_BITS: u32 = 40;
 /// The bit of ids that are no hash.
 pub(super) const GIVEN: u64 = 1 << (ID_BITS - 1);
 const NUMBER_BITS: u32 = 16;
-/// The last number: that of notices that the group is over. Its bits are those of numbers.
+/// The last number: that of notices that the group is over because a member is gone. Its bits are those of numbers.
 pub(super) const LAST: u64 = (1 << NUMBER_BITS) - 1;
+/// The number of notices that it is over for another reason: one bit apart, so that one receive with a mask takes both.
+const UNFIT: u64 = LAST & !NOTICES;
+const NOTICES: u64 = 2;
 /// The one before: that of messages that wake members (`coll::shared`).
 pub(super) const WAKE: u64 = LAST - 1;
 /// Most plans that a group keeps.
@@ -154,9 +157,14 @@ impl Context {
         (self.tag(0), !(LAST | COLLECTIVES ^ SERIES))
     }
 
-    /// The tag of notices that the group is over.
-    pub(super) fn notice_tag(&self) -> u64 {
-        self.tag(LAST)
+    /// The tag of notices that the group is over, because a member is `gone` or not.
+    pub(super) fn notice_tag(&self, gone: bool) -> u64 {
+        self.tag(if gone { LAST } else { UNFIT })
+    }
+
+    /// The tags of both: a value, and the bits of it that count.
+    pub(super) fn notice_tags(&self) -> (u64, u64) {
+        (self.tag(LAST), !NOTICES)
     }
 
     /// The tag of messages that wake members.
@@ -167,7 +175,7 @@ impl Context {
     /// The tag of the next collective, and whether it listens for notices from its start.
     pub(super) fn next(&self) -> (u64, bool) {
         let number = self.number.fetch_add(1, Ordering::Relaxed);
-        (self.tag(number % WAKE), (number + 1).is_multiple_of(64))
+        (self.tag(number % UNFIT), (number + 1).is_multiple_of(64))
     }
 
     fn list(&self) -> MutexGuard<'_, Vec<Weak<dyn Member>>> {

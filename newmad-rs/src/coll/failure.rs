@@ -34,8 +34,13 @@ pub(super) enum Failure {
         expected: usize,
         found: usize,
     },
-    /// That member has given up.
-    Revoked(u32),
+    /// That member has given up, because a member is gone or for another reason.
+    Revoked {
+        by: u32,
+        gone: bool,
+    },
+    /// Another collective of the group has failed here, not because a member is gone.
+    Before,
     /// An operator panicked here.
     Panicked,
     /// The thread that waited was unwound here.
@@ -62,9 +67,21 @@ impl Failure {
             Failure::Mismatch { from, expected, found } => {
                 Error::Mismatch { from, expected, found }
             }
-            Failure::Revoked(by) => Error::Revoked { by: Some(by) },
-            Failure::Panicked | Failure::Abandoned => Error::Revoked { by: None },
+            Failure::Revoked { by, gone } => Error::Revoked { by: Some(by), gone },
+            Failure::Panicked | Failure::Abandoned | Failure::Before => {
+                Error::Revoked { by: None, gone: false }
+            }
             Failure::Closed => Error::Closed,
         }
+    }
+
+    /// As the other collectives of the group fail with it.
+    pub(super) fn of_another(self) -> Failure {
+        if let Failure::Mismatch { .. } = self { Failure::Before } else { self }
+    }
+
+    /// Whether a member is gone.
+    pub(super) fn is_of_gone(self) -> bool {
+        matches!(self, Failure::Died(..) | Failure::Revoked { gone: true, .. })
     }
 }

@@ -3,7 +3,7 @@
 //! # Contexts
 //! The messages of a group have tags of their own: `1 << 63 | 1 << 56 | id (40 bits) << 16 | number (16 bits)`. The
 //! number counts the collectives of the group, so several may be outstanding; members start them in the same order.
-//! (After 65 534 collectives numbers come again. By then the older one is over at the receiver, since no more than half
+//! (After 65 533 collectives numbers come again. By then the older one is over at the receiver, since no more than half
 //! of that may be outstanding; and messages of one tag do not overtake each other.)
 //!
 //! A collective in a *series* has the series in the place of the number, and another mark in the upper bits. All
@@ -12,7 +12,7 @@
 //!
 //! Members have to agree on the id, and do so without a message: it is a hash of what they all know. For a group made
 //! from the session: its members, and how many groups of just these members were made before; so members make groups of
-//! the same members in the same order. For a part or a duplicate of a group: the id of that group, how many were made
+//! the same members in the same order (with the same key of their own, where they name one). For a part or a duplicate of a group: the id of that group, how many were made
 //! of it before, and the colour. 39 bits make a collision of two of a thousand groups a matter of one in a million
 //! runs; it is checked, at every member of both groups, and is an error. A key of one's own
 //! ([`Session::group_with_key`]) is the way out; and a layer that gives out numbers already, none twice, makes groups
@@ -211,24 +211,29 @@ impl Session {
     /// [`Error::BadRank`]; [`Error::BadGroup`]: a rank is there twice, or the own one is not there, or two ids are the
     /// same by chance.
     pub fn group(&self, members: &[u32]) -> Result<Group, Error> {
+        self.group_of(hash_members(BY_MEMBERS, members), members)
+    }
+
+    /// A group of that origin, beside those that were made of it before.
+    fn group_of(&self, origin: u64, members: &[u32]) -> Result<Group, Error> {
         check(self.inner(), members)?;
-        let origin = hash_members(BY_MEMBERS, members);
-        let mut known = Groups::of(self.inner()).known();
+        let groups = Groups::of(self.inner());
+        let choices = groups.choices()?;
+        let mut known = groups.known();
         let count = known.made.entry(origin).or_default();
         let origin = mix(origin, *count);
         *count += 1;
         drop(known);
-        Group::make(self.inner(), members, hashed(origin), Groups::of(self.inner()).choices()?)
+        Group::make(self.inner(), members, hashed(origin), choices)
     }
 
-    /// As [`Session::group`]; members that name the same key meet, in whatever order they make other groups. No other
-    /// group with the same members and key may be there.
+    /// As [`Session::group`]; members that name the same key meet, in whatever order they make other groups. Those with
+    /// the same members and key are made in the same order everywhere; the session counts them for each pair.
     ///
     /// # Errors
     /// As [`Session::group`].
     pub fn group_with_key(&self, members: &[u32], key: u64) -> Result<Group, Error> {
-        let origin = mix(hash_members(BY_KEY, members), key);
-        Group::make(self.inner(), members, hashed(origin), Groups::of(self.inner()).choices()?)
+        self.group_of(mix(hash_members(BY_KEY, members), key), members)
     }
 
     /// As [`Session::group`]; the members name an id below 2^39, which no other group has that shares a process with

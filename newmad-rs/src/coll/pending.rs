@@ -61,7 +61,7 @@ impl Group {
     /// Whether the caller may begin anything.
     fn check(&self) -> Result<(), Error> {
         check_caller()?;
-        self.context.failure.get().map_or(Ok(()), |failure| Err(failure.error()))
+        self.context.failure.get().map_or(Ok(()), |failure| Err(failure.of_another().error()))
     }
 
     /// The plan, and whether it may be carried out.

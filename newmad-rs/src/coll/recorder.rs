@@ -37,6 +37,8 @@ pub(crate) struct Recorder {
     last_send: Vec<(u32, u32)>,
     last_recv: Vec<(u32, u32)>,
     fence: Option<u32>,
+    /// Whether messages of no byte are sent: where all members have the same length, one that has another one is told.
+    sends_nothing: bool,
 }
 
 impl Recorder {
@@ -53,6 +55,7 @@ impl Recorder {
             last_send: Vec::new(),
             last_recv: Vec::new(),
             fence: None,
+            sends_nothing: false,
         }
     }
 
@@ -88,16 +91,21 @@ impl Recorder {
         place
     }
 
-    /// Sends. Nothing at all if that is no byte.
+    /// Sends messages of no byte, too, from now on.
+    pub(crate) fn send_nothing(&mut self) {
+        self.sends_nothing = true;
+    }
+
+    /// Sends. Nothing at all if that is no byte, unless [`Recorder::send_nothing`] was called.
     pub(crate) fn send(&mut self, to: u32, from: Place) {
-        if from.len > 0 {
+        if from.len > 0 || self.sends_nothing {
             self.send_even_nothing(to, from);
         }
     }
 
-    /// Receives. Nothing at all if that is no byte.
+    /// Receives. As [`Recorder::send`].
     pub(crate) fn recv(&mut self, from: u32, into: Place) {
-        if into.len > 0 {
+        if into.len > 0 || self.sends_nothing {
             self.recv_even_nothing(from, into);
         }
     }

@@ -24,9 +24,10 @@ impl Context {
         if failure == Failure::Closed {
             return;
         }
+        let tag = self.notice_tag(failure.is_of_gone());
         for (_, &member) in (0..).zip(self.members.iter()).filter(|&(rank, _)| rank != self.rank) {
             // SAFETY: no byte is sent.
-            let notice = unsafe { Request::send(member, self.notice_tag(), &[], false) };
+            let notice = unsafe { Request::send(member, tag, &[], false) };
             alone(self, notice, None);
         }
         // The janitor. It ends with the session, or when no peer is left.

@@ -313,7 +313,7 @@ impl Delegated for Work {
         if bits & FAIL != 0
             && let Some(&failure) = run.context.failure.get()
         {
-            self.fail(&run, failure);
+            self.fail(&run, failure.of_another());
         }
         if bits & LISTEN != 0 {
             self.listen(&run);
@@ -424,7 +424,8 @@ impl Work {
         let result = slot.callback.result();
         if slot.step == u32::MAX {
             if let (Ok(status), false) = (result, self.over) {
-                self.fail(run, Failure::Revoked(status.source));
+                let gone = status.tag == run.context.notice_tag(true);
+                self.fail(run, Failure::Revoked { by: status.source, gone });
             }
             return;
         }
@@ -479,9 +480,9 @@ impl Work {
         }
         self.listens = true;
         let nothing = std::ptr::slice_from_raw_parts_mut(NonNull::dangling().as_ptr(), 0);
+        let (tag, mask) = run.context.notice_tags();
         // SAFETY: no byte is received.
-        let request =
-            unsafe { Request::recv(ANY_SOURCE, run.context.notice_tag(), nothing, false) };
+        let request = unsafe { Request::recv(ANY_SOURCE, tag, nothing, false) }.masked(mask);
         if start(run, slot, request) {
             self.ended(run, slot);
         }

@@ -31,9 +31,29 @@ use crate::coll::recorder::Recorder;
 use crate::coll::task::{Blocks, Task};
 use choose::Algorithm;
 
+/// Whether all members have one length, and this one's is 0. They exchange messages all the same: a member with another
+/// length would wait for ever.
+fn is_of_nothing(task: &Task) -> bool {
+    match task {
+        Task::Bcast { len, .. }
+        | Task::Reduce { len, .. }
+        | Task::Allreduce { len }
+        | Task::Scan { len, .. } => *len == 0,
+        Task::Gather { blocks: Some(blocks), .. }
+        | Task::Scatter { blocks: Some(blocks), .. }
+        | Task::Allgather { blocks }
+        | Task::ReduceScatter { blocks } => *blocks == Blocks::Even(0),
+        Task::Alltoall { send, recv } => [send, recv] == [&Blocks::Even(0); 2],
+        Task::Barrier | Task::Gather { .. } | Task::Scatter { .. } => false,
+    }
+}
+
 /// Records the plan of a task.
 pub(crate) fn record(mut rec: Recorder, task: &Task, algorithm: Algorithm) -> Plan {
     let r = &mut rec;
+    if is_of_nothing(task) {
+        r.send_nothing();
+    }
     use Algorithm as A;
     match task {
         Task::Barrier => barrier::dissemination(r),
