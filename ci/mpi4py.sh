@@ -51,10 +51,9 @@ if ! [ -e "$place/venv/ready" ]; then
     touch "$place/venv/ready"
 fi
 
-# What needs windows, files or ports without asking first whether there are any, and a test that relies on a stand-in of mpi4py's.
+# What needs files or ports without asking first whether there are any, and a test that relies on a stand-in of mpi4py's.
 without=(
-    -x test_errhandler.TestErrhandlerFile -x test_msgspec.TestMessageRMA -x test_objmodel.TestObjModel.testSafeFreeCreated
-    -x test_util_sync.TestSequential -x test_win.TestWinNull.testGetName -x test_io.TestDatarep
+    -x test_errhandler.TestErrhandlerFile -x test_objmodel.TestObjModel.testSafeFreeCreated -x test_io.TestDatarep
     -e '^test_dynproc\.py' -x test_ulfm.TestULFMWorld.testIAgree
 )
 # What does not depend on the number of processes; with four, also the longest loops over types and counts.

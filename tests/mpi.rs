@@ -95,6 +95,21 @@ fn large_messages_arrive_while_a_side_computes() {
     }
 }
 
+/// One-sided accesses do not wait for their target, which computes 200 ms without a call.
+#[test]
+fn one_sided_accesses_are_over_while_the_target_computes() {
+    let program = bench("passive.c");
+    for driver in ["shm", "tcp"] {
+        let found = words(&["run", "-n", "2", "--driver", driver, &program, "200", "3"]);
+        assert_eq!(found.len(), 12, "{driver}: {found:?}");
+        for pair in found.chunks(2) {
+            // An access that waits takes 200 ms. The limit leaves room for a busy machine.
+            let micros: f64 = pair[1].parse().expect("a number");
+            assert!(micros < 100_000.0, "{driver}, {}: {found:?}", pair[0]);
+        }
+    }
+}
+
 /// Four threads of each rank call at once for this time, with each driver.
 fn four_threads_call(seconds: &str) {
     let program = bench("threads.c");
@@ -205,6 +220,48 @@ fn who_ends_out_of_order_is_named_and_nobody_hangs() {
                 "{mode} over {driver}: {out}{err}"
             );
             assert!(err.contains(said), "{mode} over {driver}: {err}");
+        }
+    }
+}
+
+/// A process ends inside an epoch of a window: the others' calls fail in time, with each synchronisation.
+#[test]
+fn a_process_that_ends_inside_an_epoch_is_an_error_of_the_others() {
+    let source = Path::new(PROGRAMS).join("faults/win_ends.c");
+    let binary = compile(&prefix().join("bin/mpicc"), &source, "madmpi");
+    let binary = binary.to_string_lossy();
+    let modes = [
+        "fence",
+        "start",
+        "complete",
+        "wait",
+        "holder",
+        "flush",
+        "created",
+        "request",
+        "accumulate",
+    ];
+    for driver in ["shm", "tcp"] {
+        for mode in modes {
+            for how in ["leave", "killed"] {
+                let args = ["run", "-n", "3", "--driver", driver, &binary, mode, how];
+                let output = timed(common::mad(&args));
+                let (out, err) = (common::out(&output), common::err(&output));
+                let mut told: Vec<&str> = out.lines().collect();
+                told.sort_unstable();
+                let label = format!("{mode} over {driver}, {how}: {out}{err}");
+                let line = |rank: u32| format!("rank {rank}: it is gone; free: it is gone");
+                if how == "leave" {
+                    assert_eq!(output.status.code(), Some(0), "{label}");
+                    assert_eq!(told, [line(0), line(2)], "{label}");
+                } else {
+                    // The launcher may end the others before they say anything.
+                    assert_eq!(output.status.code(), Some(1), "{label}");
+                    let expected = [line(0), line(2)];
+                    assert!(told.iter().all(|&said| expected.iter().any(|e| e == said)), "{label}");
+                    assert!(err.contains("mad run: rank 1"), "{label}");
+                }
+            }
         }
     }
 }

@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `calls` | the entry points of the ABI, by chapter: they convert arguments, and invoke error handlers |
 //! | `process` | initialising and finalising |
+//! | `win` | windows: one-sided communication |
 //! | `coll`, `p2p` | collectives; messages between two processes |
 //! | `request` | operations under way, waiting for them, their outcomes |
 //! | `message` | modes of sending, and sends that need no request |
@@ -45,3 +46,4 @@ mod request;
 mod session;
 mod slots;
 mod topology;
+mod win;

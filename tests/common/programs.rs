@@ -1,8 +1,8 @@
 //! Programs with the output that they must have: how they are found, run and compared.
 //!
 //! The first line of a program says how it is run, in a comment: `np: 2`, or `np: 2 4` for once with each; `peers: no`: the
-//! other libraries here do not have all of it; `peers: mpich`: only those that are named have it. `NAME.expected` is what
-//! `NAME.c` must print, or `NAME.4.expected` with 4 processes.
+//! other libraries here do not have all of it; `peers: mpich`: only those that are named have it; `peers-np: 4`: they run it
+//! with these numbers of processes only. `NAME.expected` is what `NAME.c` must print, or `NAME.4.expected` with 4 processes.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -20,13 +20,15 @@ pub struct Program {
     pub expected: String,
     pub processes: String,
     pub peers: String,
+    /// Other libraries run it with this number of processes, too.
+    pub for_peers: bool,
 }
 
 impl Program {
     /// Whether another library, which has these names, can run it.
     pub fn runs_on(&self, names: &[&str]) -> bool {
         let mut named = self.peers.split_whitespace();
-        self.peers.is_empty() || named.any(|name| names.contains(&name))
+        self.for_peers && (self.peers.is_empty() || named.any(|name| names.contains(&name)))
     }
 }
 
@@ -62,12 +64,15 @@ fn runs(source: &Path) -> Vec<Program> {
             let file = if own.exists() { own } else { source.with_extension("expected") };
             let expected = std::fs::read_to_string(&file)
                 .unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+            let peers_np = value("peers-np:");
+            let for_peers = peers_np.is_empty() || peers_np.split(' ').any(|np| np == processes);
             let processes = processes.to_owned();
             Program {
                 source: source.to_owned(),
                 expected,
                 processes,
                 peers: value("peers:").to_owned(),
+                for_peers,
             }
         })
         .collect()

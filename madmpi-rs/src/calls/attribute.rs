@@ -30,7 +30,7 @@ fn free(kind: Kind, key: InOut<c_int>) -> Result<(), Fault> {
 }
 
 /// Gives the program the value of an attribute: the pointer that it set.
-fn give(value: Option<usize>, place: Out<usize>, flag: Out<c_int>) -> Result<(), Fault> {
+pub(super) fn give(value: Option<usize>, place: Out<usize>, flag: Out<c_int>) -> Result<(), Fault> {
     out(flag, "flag", c_int::from(value.is_some()))?;
     value.map_or(Ok(()), |value| out(place, "attribute_val", value))
 }

@@ -12,7 +12,7 @@ use crate::error::Fault;
 use crate::session;
 
 /// The text for a handler that the program calls itself.
-fn called(code: c_int) -> String {
+pub(super) fn called(code: c_int) -> String {
     format!("the program reports error {code}: {}", crate::errcode::describe(code))
 }
 

@@ -25,3 +25,4 @@ mod status;
 mod tool;
 mod topology;
 mod unsupported;
+mod win;

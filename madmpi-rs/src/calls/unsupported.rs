@@ -1,4 +1,4 @@
-//! Windows, files and process management, which madmpi does not support yet. Every function exists, so that a program
+//! Files and process management, which madmpi does not support yet. Every function exists, so that a program
 //! that names it links and starts. A call fails with `MPI_ERR_UNSUPPORTED_OPERATION`, by the error handler of the
 //! communicator if there is one.
 
@@ -15,7 +15,6 @@ fn not_yet(what: &str) -> Fault {
     Fault::new(MPI_ERR_UNSUPPORTED_OPERATION, format!("{what} are not supported by madmpi yet"))
 }
 
-const WINDOWS: &str = "windows (one-sided communication)";
 const FILES: &str = "files";
 const PROCESSES: &str = "starting other processes and connecting to them";
 
@@ -27,17 +26,6 @@ macro_rules! unsupported {
 }
 
 unsupported! {
-    WINDOWS:
-        MPI_Accumulate MPI_Accumulate_c MPI_Compare_and_swap MPI_Fetch_and_op MPI_Get
-        MPI_Get_accumulate MPI_Get_accumulate_c MPI_Get_c MPI_Put MPI_Put_c MPI_Raccumulate
-        MPI_Raccumulate_c MPI_Rget MPI_Rget_accumulate MPI_Rget_accumulate_c MPI_Rget_c MPI_Rput
-        MPI_Rput_c MPI_Win_attach MPI_Win_call_errhandler MPI_Win_complete MPI_Win_delete_attr
-        MPI_Win_detach MPI_Win_fence MPI_Win_flush MPI_Win_flush_all MPI_Win_flush_local
-        MPI_Win_flush_local_all MPI_Win_free MPI_Win_get_attr MPI_Win_get_errhandler
-        MPI_Win_get_group MPI_Win_get_info MPI_Win_get_name MPI_Win_lock MPI_Win_lock_all
-        MPI_Win_post MPI_Win_set_attr MPI_Win_set_errhandler MPI_Win_set_info MPI_Win_set_name
-        MPI_Win_shared_query MPI_Win_shared_query_c MPI_Win_start MPI_Win_sync MPI_Win_test
-        MPI_Win_unlock MPI_Win_unlock_all MPI_Win_wait;
     PROCESSES:
         MPI_Comm_join MPI_Open_port MPI_Close_port MPI_Publish_name MPI_Unpublish_name
         MPI_Lookup_name;
@@ -77,20 +65,6 @@ unsupported_files! {
 }
 
 mpi! {
-    fn MPI_Win_create / MPI_Win_create_c (
-        _base: *mut c_void, _size: MPI_Aint, _disp_unit: B, _info: MPI_Info, comm: MPI_Comm,
-    ) on comm { Err(not_yet(WINDOWS)) }
-
-    fn MPI_Win_allocate / MPI_Win_allocate_c (
-        _size: MPI_Aint, _disp_unit: B, _info: MPI_Info, comm: MPI_Comm,
-    ) on comm { Err(not_yet(WINDOWS)) }
-
-    fn MPI_Win_allocate_shared / MPI_Win_allocate_shared_c (
-        _size: MPI_Aint, _disp_unit: B, _info: MPI_Info, comm: MPI_Comm,
-    ) on comm { Err(not_yet(WINDOWS)) }
-
-    fn MPI_Win_create_dynamic(_info: MPI_Info, comm: MPI_Comm) on comm { Err(not_yet(WINDOWS)) }
-
     fn MPI_Comm_spawn(
         _command: Text, _argv: *mut c_void, _maxprocs: c_int, _info: MPI_Info, _root: c_int, comm: MPI_Comm,
     ) on comm { Err(not_yet(PROCESSES)) }

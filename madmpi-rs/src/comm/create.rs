@@ -33,6 +33,15 @@ impl Comm {
         Comm::new(self.parts_of_twin(context))
     }
 
+    /// A communicator of the same processes that the program has no handle of.
+    ///
+    /// # Errors
+    /// As [`Comm::twin`].
+    pub(crate) fn hidden_twin(&self) -> Result<Arc<Comm>, Fault> {
+        let context = Agreement::of_comm(self)?.agree()?;
+        Comm::hidden(self.parts_of_twin(context))
+    }
+
     pub(crate) fn parts_of_twin(&self, context: u32) -> Parts {
         Parts {
             context,

@@ -217,17 +217,25 @@ impl Comm {
     /// # Errors
     /// No handle is left.
     pub(crate) fn new(parts: Parts) -> Result<Arc<Comm>, Fault> {
-        let context = parts.context;
-        if !context::all()?.take(context) {
-            return Err(Fault::new(MPI_ERR_INTERN, "two communicators have the same context"));
-        }
-        // From here on dropping the communicator gives the context back.
-        let comm = Arc::new(Comm::of(job::session()?, parts)?);
+        let comm = Comm::hidden(parts)?;
         let handle = COMMS.insert(comm.clone());
         let handle =
             handle.ok_or_else(|| Fault::new(MPI_ERR_NO_MEM, "too many communicators exist"))?;
         let _ = comm.handle.set(MPI_Comm(handle));
         Ok(comm)
+    }
+
+    /// Makes a communicator without a handle, once its members have agreed on the context.
+    ///
+    /// # Errors
+    /// None that are known.
+    fn hidden(parts: Parts) -> Result<Arc<Comm>, Fault> {
+        let context = parts.context;
+        if !context::all()?.take(context) {
+            return Err(Fault::new(MPI_ERR_INTERN, "two communicators have the same context"));
+        }
+        // From here on dropping the communicator gives the context back.
+        Ok(Arc::new(Comm::of(job::session()?, parts)?))
     }
 
     /// Ends the handle; messages under way come to their end.

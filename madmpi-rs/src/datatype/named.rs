@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::object::Datatype;
 use super::rows::{Basic, ROWS, Row};
-use super::shape::{Envelope, Join, Part, Shape};
+use super::shape::{Join, Part, Shape};
 use crate::abi::*;
 use crate::error::Fault;
 
@@ -40,9 +40,8 @@ fn part(number: usize, row: &Row) -> Result<Part, Fault> {
 fn make() -> [Option<Arc<Datatype>>; 256] {
     let mut all = [const { None }; 256];
     for (number, row) in ROWS.iter().enumerate() {
-        let made = Envelope::by(MPI_COMBINER_NAMED, false);
         // Predefined types are small: none of them is refused.
-        let shape = part(number, row).and_then(|part| Shape::new(made, part));
+        let shape = part(number, row).and_then(|part| Shape::predefined(number, part));
         all[row.handle.0 - MPI_DATATYPE_NULL.0] = shape.ok().map(|shape| {
             let _ = shape.fixed.set(row.handle);
             Arc::new(Datatype::new(shape, true, Some(row)))

@@ -24,6 +24,8 @@ pub(crate) struct Shape {
     pub(crate) part: Part,
     pub(crate) lb: isize,
     pub(crate) extent: isize,
+    /// The row of the predefined type that all elements are of, pairs included.
+    element: Option<u8>,
     /// The handle of a shape whose handle is never freed.
     pub(crate) fixed: OnceLock<MPI_Datatype>,
 }
@@ -296,11 +298,30 @@ impl Join {
 }
 
 impl Shape {
-    pub(crate) fn new(made: Envelope, mut part: Part) -> Result<Arc<Shape>, Fault> {
+    pub(crate) fn new(made: Envelope, part: Part) -> Result<Arc<Shape>, Fault> {
+        let element = made.element().or(match part.kinds {
+            Kinds::One(kind) if made.types.is_empty() => Some(kind),
+            _ => None,
+        });
+        Shape::of(made, part, element)
+    }
+
+    /// The shape of the predefined type in that row.
+    pub(super) fn predefined(number: usize, part: Part) -> Result<Arc<Shape>, Fault> {
+        Shape::of(Envelope::by(MPI_COMBINER_NAMED, false), part, Some(number as u8))
+    }
+
+    /// The row of the predefined type that all elements are of, with its number.
+    pub(crate) fn element(&self) -> Option<(u8, &'static Row)> {
+        let number = self.element?;
+        Some((number, ROWS.get(usize::from(number))?))
+    }
+
+    fn of(made: Envelope, mut part: Part, element: Option<u8>) -> Result<Arc<Shape>, Fault> {
         let (lb, ub) = part.bounds()?;
         part.padded = part.data.map(|_| (lb, ub));
         let extent = ub.checked_sub(lb).ok_or_else(too_large)?;
-        Ok(Arc::new(Shape { made, part, lb, extent, fixed: OnceLock::new() }))
+        Ok(Arc::new(Shape { made, part, lb, extent, element, fixed: OnceLock::new() }))
     }
 
     /// `count` elements in a row.
@@ -322,6 +343,13 @@ impl Drop for Shape {
 }
 
 impl Envelope {
+    /// The row that all elements of its types are of, if it is the same.
+    fn element(&self) -> Option<u8> {
+        let mut of_data = self.types.iter().filter(|shape| shape.part.size > 0);
+        let first = of_data.next()?.element?;
+        of_data.all(|shape| shape.element == Some(first)).then_some(first)
+    }
+
     /// Begins the envelope of a combiner, made by a function for large counts or not.
     pub(crate) fn by(combiner: c_int, large: bool) -> Envelope {
         Envelope { combiner, large, ..Envelope::default() }

@@ -5,7 +5,7 @@
 //! | `predefined` | which of the predefined operators takes which types |
 //! | `element`, `long_double`, `kernel` | what they do with elements |
 //! | `user` | operators of the program |
-//! | `operator`, `local` | an operator of either kind; `MPI_Reduce_local` |
+//! | `operator`, `local`, `accumulate` | an operator of either kind; `MPI_Reduce_local`; accumulations in windows |
 //!
 //! [`packed_operator`] makes the operator that newmad's collectives combine with. It combines *packed* elements: `size`
 //! bytes each, one after the other. The packed form of a contiguous type is its memory; data of other types are packed
@@ -17,6 +17,7 @@
 //! `MPI_THREAD_MULTIPLE`: a program with one thread need not lock what its operators touch. While a call waits, the
 //! function may be called by a thread of the library, whose stack is as large as a thread's of the program.
 
+mod accumulate;
 mod element;
 mod kernel;
 mod local;
@@ -37,6 +38,7 @@ use crate::job;
 use predefined::Predefined;
 use user::User;
 
+pub(crate) use accumulate::{Accumulator, is_comparable};
 pub(crate) use local::combine;
 pub(crate) use operator::Op;
 pub(crate) use user::{Function, Large, Small};

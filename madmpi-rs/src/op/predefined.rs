@@ -48,7 +48,7 @@ const ALL: &[(MPI_Op, Predefined, &str)] = &[
 
 /// Groups of types, as in the standard's table of operators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Family {
+pub(super) enum Family {
     CInteger,
     FortranInteger,
     /// Types that every language has: addresses, counts, offsets.
@@ -71,7 +71,7 @@ fn operand(row: &Row) -> Basic {
     }
 }
 
-fn family(row: &Row) -> Family {
+pub(super) fn family(row: &Row) -> Family {
     match operand(row) {
         Basic::Signed(_) | Basic::Unsigned(_) => match row.handle {
             MPI_AINT | MPI_COUNT | MPI_OFFSET => Family::Multi,
@@ -129,8 +129,20 @@ impl Predefined {
     /// # Errors
     /// The standard does not define the operator for the type.
     pub(super) fn kernel(self, datatype: &Datatype) -> Result<Kernel, Fault> {
-        let row = datatype.row.filter(|row| self.takes(family(row)) && is_here(row));
-        row.and_then(|row| self.kernel_of(operand(row))).ok_or_else(|| self.refused(datatype))
+        datatype.row.and_then(|row| self.of_row(row)).ok_or_else(|| self.refused(datatype.row))
+    }
+
+    /// The kernel for packed elements of a predefined type.
+    ///
+    /// # Errors
+    /// As [`Predefined::kernel`].
+    pub(super) fn kernel_of_row(self, row: &'static Row) -> Result<Kernel, Fault> {
+        self.of_row(row).ok_or_else(|| self.refused(Some(row)))
+    }
+
+    fn of_row(self, row: &Row) -> Option<Kernel> {
+        let taken = self.takes(family(row)) && is_here(row);
+        if taken { self.kernel_of(operand(row)) } else { None }
     }
 
     /// The kernel for packed elements of a basic type, if there is one.
@@ -153,8 +165,8 @@ impl Predefined {
     }
 
     #[cold]
-    fn refused(self, datatype: &Datatype) -> Fault {
-        let why = match (self, datatype.row) {
+    fn refused(self, row: Option<&'static Row>) -> Fault {
+        let why = match (self, row) {
             (Replace | NoOp, _) => "it is for accumulation in windows only".to_owned(),
             (_, None) => {
                 "predefined operators take predefined types only; see MPI_Op_create".to_owned()

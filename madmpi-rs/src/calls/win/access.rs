@@ -1,0 +1,138 @@
+//! Put, get and accumulations.
+
+use core::ffi::{c_int, c_void};
+use std::sync::Arc;
+
+use super::on;
+use crate::abi::*;
+use crate::args::Out;
+use crate::calls::entry::mpi;
+use crate::datatype::choice;
+use crate::error::Fault;
+use crate::request::{self, SENT};
+use crate::win::Win;
+use crate::win::access::{AccessRequest, Accumulation, Pending, Where, accumulate, get, put};
+
+/// The program's request for an access.
+fn request(win: &Win, pending: Pending) -> Result<MPI_Request, Fault> {
+    match pending {
+        Some(access) => {
+            request::new_operation(Arc::new(AccessRequest { access, win: win.handle() }))
+        }
+        None => Ok(SENT),
+    }
+}
+
+macro_rules! at {
+    ($rank:ident, $disp:ident, $count:expr, $datatype:ident) => {
+        Where { rank: $rank, disp: $disp, count: i64::from($count), datatype: $datatype }
+    };
+}
+
+mpi! {
+    fn MPI_Put / MPI_Put_c (
+        origin_addr: *const c_void, origin_count: N, origin_datatype: MPI_Datatype, target_rank: c_int,
+        target_disp: MPI_Aint, target_count: N, target_datatype: MPI_Datatype, win: MPI_Win,
+    ) {
+        let from = choice!(origin_addr, origin_count, origin_datatype);
+        let at = at!(target_rank, target_disp, target_count, target_datatype);
+        on(win, |win| put(win, from, &at, false).map(drop))
+    }
+
+    fn MPI_Get / MPI_Get_c (
+        origin_addr: *mut c_void, origin_count: N, origin_datatype: MPI_Datatype, target_rank: c_int,
+        target_disp: MPI_Aint, target_count: N, target_datatype: MPI_Datatype, win: MPI_Win,
+    ) {
+        let into = choice!(origin_addr, origin_count, origin_datatype);
+        let at = at!(target_rank, target_disp, target_count, target_datatype);
+        on(win, |win| get(win, into, &at, false).map(drop))
+    }
+
+    fn MPI_Accumulate / MPI_Accumulate_c (
+        origin_addr: *const c_void, origin_count: N, origin_datatype: MPI_Datatype, target_rank: c_int,
+        target_disp: MPI_Aint, target_count: N, target_datatype: MPI_Datatype, op: MPI_Op, win: MPI_Win,
+    ) {
+        let from = choice!(origin_addr, origin_count, origin_datatype);
+        let at = at!(target_rank, target_disp, target_count, target_datatype);
+        let what = Accumulation { from, result: None, op, compare: None, single: false };
+        on(win, |win| accumulate(win, what, &at, false).map(drop))
+    }
+
+    fn MPI_Get_accumulate / MPI_Get_accumulate_c (
+        origin_addr: *const c_void, origin_count: N, origin_datatype: MPI_Datatype, result_addr: *mut c_void,
+        result_count: N, result_datatype: MPI_Datatype, target_rank: c_int, target_disp: MPI_Aint,
+        target_count: N, target_datatype: MPI_Datatype, op: MPI_Op, win: MPI_Win,
+    ) {
+        let from = choice!(origin_addr, origin_count, origin_datatype);
+        let result = Some(choice!(result_addr, result_count, result_datatype));
+        let at = at!(target_rank, target_disp, target_count, target_datatype);
+        let what = Accumulation { from, result, op, compare: None, single: false };
+        on(win, |win| accumulate(win, what, &at, false).map(drop))
+    }
+
+    fn MPI_Fetch_and_op(
+        origin_addr: *const c_void, result_addr: *mut c_void, datatype: MPI_Datatype, target_rank: c_int,
+        target_disp: MPI_Aint, op: MPI_Op, win: MPI_Win,
+    ) {
+        let from = choice!(origin_addr, 1, datatype);
+        let result = Some(choice!(result_addr, 1, datatype));
+        let at = at!(target_rank, target_disp, 1, datatype);
+        let what = Accumulation { from, result, op, compare: None, single: true };
+        on(win, |win| accumulate(win, what, &at, false).map(drop))
+    }
+
+    fn MPI_Compare_and_swap(
+        origin_addr: *const c_void, compare_addr: *const c_void, result_addr: *mut c_void, datatype: MPI_Datatype,
+        target_rank: c_int, target_disp: MPI_Aint, win: MPI_Win,
+    ) {
+        let from = choice!(origin_addr, 1, datatype);
+        let compare = Some(choice!(compare_addr, 1, datatype));
+        let result = Some(choice!(result_addr, 1, datatype));
+        let at = at!(target_rank, target_disp, 1, datatype);
+        let what = Accumulation { from, result, op: MPI_REPLACE, compare, single: true };
+        on(win, |win| accumulate(win, what, &at, false).map(drop))
+    }
+
+    fn MPI_Rput / MPI_Rput_c (
+        origin_addr: *const c_void, origin_count: N, origin_datatype: MPI_Datatype, target_rank: c_int,
+        target_disp: MPI_Aint, target_count: N, target_datatype: MPI_Datatype, win: MPI_Win,
+        request_: Out<MPI_Request>,
+    ) {
+        let from = choice!(origin_addr, origin_count, origin_datatype);
+        let at = at!(target_rank, target_disp, target_count, target_datatype);
+        on(win, |win| request_.make(|| request(win, put(win, from, &at, true)?)))
+    }
+
+    fn MPI_Rget / MPI_Rget_c (
+        origin_addr: *mut c_void, origin_count: N, origin_datatype: MPI_Datatype, target_rank: c_int,
+        target_disp: MPI_Aint, target_count: N, target_datatype: MPI_Datatype, win: MPI_Win,
+        request_: Out<MPI_Request>,
+    ) {
+        let into = choice!(origin_addr, origin_count, origin_datatype);
+        let at = at!(target_rank, target_disp, target_count, target_datatype);
+        on(win, |win| request_.make(|| request(win, get(win, into, &at, true)?)))
+    }
+
+    fn MPI_Raccumulate / MPI_Raccumulate_c (
+        origin_addr: *const c_void, origin_count: N, origin_datatype: MPI_Datatype, target_rank: c_int,
+        target_disp: MPI_Aint, target_count: N, target_datatype: MPI_Datatype, op: MPI_Op, win: MPI_Win,
+        request_: Out<MPI_Request>,
+    ) {
+        let from = choice!(origin_addr, origin_count, origin_datatype);
+        let at = at!(target_rank, target_disp, target_count, target_datatype);
+        let what = Accumulation { from, result: None, op, compare: None, single: false };
+        on(win, |win| request_.make(|| request(win, accumulate(win, what, &at, true)?)))
+    }
+
+    fn MPI_Rget_accumulate / MPI_Rget_accumulate_c (
+        origin_addr: *const c_void, origin_count: N, origin_datatype: MPI_Datatype, result_addr: *mut c_void,
+        result_count: N, result_datatype: MPI_Datatype, target_rank: c_int, target_disp: MPI_Aint,
+        target_count: N, target_datatype: MPI_Datatype, op: MPI_Op, win: MPI_Win, request_: Out<MPI_Request>,
+    ) {
+        let from = choice!(origin_addr, origin_count, origin_datatype);
+        let result = Some(choice!(result_addr, result_count, result_datatype));
+        let at = at!(target_rank, target_disp, target_count, target_datatype);
+        let what = Accumulation { from, result, op, compare: None, single: false };
+        on(win, |win| request_.make(|| request(win, accumulate(win, what, &at, true)?)))
+    }
+}

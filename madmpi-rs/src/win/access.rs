@@ -1,0 +1,283 @@
+//! Accesses: put, get and accumulations, whichever way the target is reached.
+
+use std::sync::Arc;
+
+use newmad::raw::Awaited;
+
+use super::remote::{Access, Fetch};
+use super::target::{Target, basic, origin, same_length};
+use super::update::{Place, Update};
+use super::{Reach, Win, foreign, layout};
+use crate::abi::*;
+use crate::datatype::{self, Choice, Elements, Row};
+use crate::error::Fault;
+use crate::op::{self, Accumulator};
+use crate::request::{Operation, Outcome};
+
+pub(crate) use super::remote::Pending;
+pub(crate) use super::target::Where;
+
+/// The request of the program for an access. Its faults go to the window's error handler.
+pub(crate) struct AccessRequest {
+    pub(crate) access: Arc<Access>,
+    pub(crate) win: MPI_Win,
+}
+
+impl Operation for AccessRequest {
+    fn awaited(&self) -> Option<Awaited<'_>> {
+        self.access.awaited()
+    }
+
+    fn outcome(&self) -> Outcome {
+        match (self.access.outcome(), super::get(self.win)) {
+            (Outcome { fault: Some(fault), status }, Ok(win)) => {
+                Outcome { fault: Some(fault.on(win.share())), status }
+            }
+            (outcome, _) => outcome,
+        }
+    }
+}
+
+/// Bytes for an operator that does not look at its operand.
+static UNUSED: [u8; 64] = [0; 64];
+
+/// Packed elements of the origin: in place, if they lie in a row.
+enum Packed<'a> {
+    Row(&'a [u8]),
+    Copy(Box<[u8]>),
+}
+
+impl std::ops::Deref for Packed<'_> {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        match self {
+            Packed::Row(bytes) => bytes,
+            Packed::Copy(bytes) => bytes,
+        }
+    }
+}
+
+#[inline]
+fn packed(elements: &Elements) -> Result<Packed<'_>, Fault> {
+    if !elements.datatype.contiguous || elements.len() == 0 {
+        return elements.packed().map(Packed::Copy);
+    }
+    // SAFETY: the elements are readable, by the invariant of their type, and left alone during the call.
+    let row = unsafe { std::slice::from_raw_parts(elements.address().cast(), elements.len()) };
+    Ok(Packed::Row(row))
+}
+
+/// Has `fill` fill packed elements, which are then at the origin: in place, if they lie in a row.
+#[inline]
+fn fetched(
+    elements: &Elements,
+    fill: impl FnOnce(&mut [u8]) -> Result<(), Fault>,
+) -> Result<(), Fault> {
+    if !elements.datatype.contiguous || elements.len() == 0 {
+        let mut room = vec![0; elements.len()];
+        fill(&mut room)?;
+        elements.unpack_from(&room);
+        return Ok(());
+    }
+    // SAFETY: the elements are writable, by the invariant of their type, and left alone during the call.
+    fill(unsafe { std::slice::from_raw_parts_mut(elements.address().cast(), elements.len()) })
+}
+
+/// # Errors
+/// The origin's data have another length; the call has a request, and the target is not locked.
+#[inline]
+fn check(win: &Win, target: &Target, origin: &Elements, request: bool) -> Result<(), Fault> {
+    if request {
+        win.epochs.check_passive(Some(target.rank))?;
+    }
+    same_length(target, origin)
+}
+
+/// # Errors
+/// An argument is not acceptable; no epoch allows it; the target is gone.
+#[inline]
+pub(crate) fn put(win: &Win, from: Choice, at: &Where, request: bool) -> Result<Pending, Fault> {
+    let from = origin(from, "origin")?;
+    let Some(target) = Target::new(win, at)? else { return Ok(None) };
+    check(win, &target, &from, request)?;
+    match target.reach {
+        Reach::Here(to) => {
+            let (rows, count) = (from.datatype.contiguous, target.count);
+            let (from_at, to) =
+                (from.address().cast::<u8>(), std::ptr::with_exposed_provenance_mut::<u8>(to));
+            // SAFETY: the elements are readable, and the target's are memory of the window. An access to the own memory
+            // may find both the same.
+            unsafe {
+                match (rows, target.datatype.contiguous) {
+                    (true, true) => std::ptr::copy(from_at, to, from.len()),
+                    (true, false) => target.datatype.unpack(from_at, from.len(), to, count),
+                    (false, true) => from.datatype.pack(from_at, from.count as usize, to),
+                    (false, false) => {
+                        let copy = from.packed()?;
+                        target.datatype.unpack(copy.as_ptr(), copy.len(), to, count);
+                    }
+                }
+            }
+            Ok(None)
+        }
+        Reach::Foreign(to, pid) => {
+            let from = packed(&from)?;
+            let runs = layout::runs(&target.datatype, target.count, to);
+            // SAFETY: the bytes are these; the target has said where its window is.
+            unsafe { foreign::write(pid, &runs, from.as_ptr())? };
+            Ok(None)
+        }
+        Reach::Messages(to) => {
+            let runs = layout::runs(&target.datatype, target.count, to);
+            win.remote()?.put(target.rank, runs, from, request)
+        }
+    }
+}
+
+/// # Errors
+/// As [`put`].
+#[inline]
+pub(crate) fn get(win: &Win, into: Choice, at: &Where, request: bool) -> Result<Pending, Fault> {
+    let into = origin(into, "origin")?;
+    let Some(target) = Target::new(win, at)? else { return Ok(None) };
+    check(win, &target, &into, request)?;
+    match target.reach {
+        Reach::Here(from) => {
+            let (rows, count) = (into.datatype.contiguous, target.count);
+            let (to, from) =
+                (into.address().cast::<u8>(), std::ptr::with_exposed_provenance_mut::<u8>(from));
+            // SAFETY: as in `put`, the other way round.
+            unsafe {
+                match (rows, target.datatype.contiguous) {
+                    (true, true) => std::ptr::copy(from, to, into.len()),
+                    (false, true) => {
+                        into.datatype.unpack(from, into.len(), to, into.count as usize);
+                    }
+                    (true, false) => target.datatype.pack(from, count, to),
+                    (false, false) => {
+                        let mut copy = vec![0; into.len()];
+                        target.datatype.pack(from, count, copy.as_mut_ptr());
+                        into.unpack_from(&copy);
+                    }
+                }
+            }
+            Ok(None)
+        }
+        Reach::Foreign(from, pid) => {
+            let runs = layout::runs(&target.datatype, target.count, from);
+            // SAFETY: the room has the length of the runs; the target has said where its window is.
+            fetched(&into, |room| unsafe { foreign::read(pid, &runs, room.as_mut_ptr()) })?;
+            Ok(None)
+        }
+        Reach::Messages(from) => {
+            let runs = layout::runs(&target.datatype, target.count, from);
+            win.remote()?.get(target.rank, runs, into, request)
+        }
+    }
+}
+
+/// An accumulation, as a call says it.
+pub(crate) struct Accumulation {
+    /// `None` where the operator needs no operand.
+    pub(crate) from: Choice,
+    /// Where what was there before goes.
+    pub(crate) result: Option<Choice>,
+    pub(crate) op: MPI_Op,
+    /// The target's elements are to be replaced if they are these.
+    pub(crate) compare: Option<Choice>,
+    /// Of one element, for all buffers: `MPI_Fetch_and_op`, `MPI_Compare_and_swap`.
+    pub(crate) single: bool,
+}
+
+/// Checks the datatype of a call that takes one element.
+fn single(handle: MPI_Datatype, compares: bool) -> Result<(), Fault> {
+    let datatype = datatype::get(handle)?;
+    let why = match datatype.row {
+        None => "it must be a predefined datatype",
+        Some(row) if compares && !op::is_comparable(row) => {
+            "only integers, logical values and bytes are compared"
+        }
+        Some(_) => return Ok(()),
+    };
+    Err(Fault::handle(MPI_ERR_TYPE, "datatype", handle.0, why))
+}
+
+/// # Errors
+/// As [`put`]; the operator does not take the elements.
+pub(crate) fn accumulate(
+    win: &Win,
+    what: Accumulation,
+    at: &Where,
+    request: bool,
+) -> Result<Pending, Fault> {
+    let unused = what.op == MPI_NO_OP && what.compare.is_none();
+    if unused && what.result.is_none() {
+        let why = "it is for accumulations that fetch: see MPI_Get_accumulate and MPI_Fetch_and_op";
+        return Err(Fault::argument(MPI_ERR_OP, "op", "MPI_NO_OP", why));
+    }
+    if what.single {
+        single(at.datatype, what.compare.is_some())?;
+    }
+    let from = if unused { None } else { Some(origin(what.from, "origin")?) };
+    let result = what.result.map(|result| origin(result, "result")).transpose()?;
+    let compare = what.compare.map(|compare| origin(compare, "compare")).transpose()?;
+    let op = if what.compare.is_some() { op::get(MPI_REPLACE)? } else { op::get(what.op)? };
+    let Some(target) = Target::new(win, at)? else { return Ok(None) };
+    for elements in from.iter().chain(&result).chain(&compare) {
+        check(win, &target, elements, request)?;
+    }
+    if target.len() == 0 {
+        return Ok(None);
+    }
+    let (kind, row) = basic(&target.datatype)?;
+    let operator = Accumulator::new(&op, row)?;
+    if let (Accumulator::Kernel(_), Some(from)) = (operator, &from)
+        && basic(&from.datatype)?.1.basic != row.basic
+    {
+        let text = "the elements are of another type at the origin than at the target";
+        return Err(Fault::new(MPI_ERR_TYPE, text));
+    }
+    let operand = match &from {
+        Some(from) => packed(from)?,
+        None if target.len() <= UNUSED.len() => Packed::Row(&UNUSED[..target.len()]),
+        None => Packed::Copy(vec![0; target.len()].into()),
+    };
+    let compare = compare.as_ref().map(packed).transpose()?;
+    let update = match &compare {
+        Some(compare) => Update::Swap { compare, operand: &operand },
+        None => Update::Combine(operator, &operand),
+    };
+    if let Reach::Messages(to) = target.reach {
+        let runs = layout::runs(&target.datatype, target.count, to);
+        let fetch = Fetch { update, operator: what.op, kind, size: row.size, result };
+        return win.remote()?.update(target.rank, runs, fetch, request);
+    }
+    let _held = win.update_lock(target.rank).lock(&|| win.alive())?;
+    match &result {
+        Some(result) => fetched(result, |room| apply(&target, &update, Some(room), row))?,
+        None => apply(&target, &update, None, row)?,
+    }
+    Ok(None)
+}
+
+/// Updates memory that is reached without messages.
+fn apply(
+    target: &Target,
+    update: &Update<'_>,
+    fetched: Option<&mut [u8]>,
+    row: &Row,
+) -> Result<(), Fault> {
+    let runs;
+    let place = match target.reach {
+        Reach::Here(at) => {
+            Place::Here(std::ptr::with_exposed_provenance_mut(at), target.count, &target.datatype)
+        }
+        Reach::Foreign(at, pid) => {
+            runs = layout::runs(&target.datatype, target.count, at);
+            Place::Foreign(pid, &runs)
+        }
+        Reach::Messages(_) => return Err(Fault::new(MPI_ERR_INTERN, "reached by messages")),
+    };
+    // SAFETY: memory of the window; the lengths were compared.
+    unsafe { update.apply(place, fetched, row.size) }
+}

@@ -1,0 +1,97 @@
+//! The processes of the members of a window that is reached without messages: whether they are alive.
+//!
+//! A store into the memory of a process that has died succeeds, and a lock that it held is never given back. So waits
+//! look here, and synchronisation does so from time to time. A `pidfd` is readable once its process has ended, even if
+//! its parent has not asked for it yet.
+
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use crate::abi::MPI_ERR_PROC_ABORTED;
+use crate::error::Fault;
+
+/// Synchronisation looks again after this time.
+const AGAIN: Duration = Duration::from_millis(250);
+
+/// See the module.
+pub(super) struct Processes {
+    /// Of each member; `None`: this process, or the kernel has no such descriptors.
+    all: Box<[Option<OwnedFd>]>,
+    began: Instant,
+    /// When it was looked at, in nanoseconds since `began`.
+    looked: AtomicU64,
+}
+
+impl Processes {
+    /// For the processes with these numbers, of which 0 is none.
+    pub(super) fn new(pids: impl Iterator<Item = u64>) -> Processes {
+        let open = |pid: u64| {
+            // SAFETY: no memory is passed.
+            let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid as libc::pid_t, 0) };
+            // SAFETY: it is new, and nothing else's.
+            (pid != 0 && fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd as i32) })
+        };
+        Processes {
+            all: pids.map(open).collect(),
+            began: Instant::now(),
+            looked: AtomicU64::new(0),
+        }
+    }
+
+    /// # Errors
+    /// One of them has ended.
+    pub(super) fn check(&self) -> Result<(), Fault> {
+        let entry = |fd: &Option<OwnedFd>| libc::pollfd {
+            fd: fd.as_ref().map_or(-1, AsRawFd::as_raw_fd),
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        let mut polled: Vec<libc::pollfd> = self.all.iter().map(entry).collect();
+        // SAFETY: the array has so many entries.
+        let ended = unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, 0) };
+        match polled.iter().position(|entry| ended > 0 && entry.revents != 0) {
+            Some(rank) => Err(died(rank)),
+            None => Ok(()),
+        }
+    }
+
+    /// Checks the processes if the last check was long ago.
+    ///
+    /// # Errors
+    /// One of them has ended.
+    #[inline]
+    pub(super) fn check_now_and_then(&self) -> Result<(), Fault> {
+        let now = self.began.elapsed();
+        if now < Duration::from_nanos(self.looked.load(Relaxed)) + AGAIN {
+            return Ok(());
+        }
+        self.check()?; // an error is found again by the next call
+        self.looked.store(now.as_nanos() as u64, Relaxed);
+        Ok(())
+    }
+}
+
+#[cold]
+fn died(rank: usize) -> Fault {
+    Fault::new(MPI_ERR_PROC_ABORTED, format!("rank {rank} of the window has died"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_has_ended_is_found_before_its_parent_asks() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let processes = Processes::new([0, u64::from(child.id())].into_iter());
+        assert!(processes.check().is_ok());
+        child.kill().unwrap();
+        let until = Instant::now() + Duration::from_secs(20);
+        while processes.check().is_ok() {
+            assert!(Instant::now() < until);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        child.wait().unwrap();
+    }
+}

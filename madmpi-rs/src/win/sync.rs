@@ -1,0 +1,183 @@
+//! Synchronisation of all members, and with one of them: fences, locks and flushes.
+
+use core::ffi::c_int;
+use std::sync::atomic::{Ordering, fence as memory_fence};
+
+use super::epoch::Lock;
+use super::{Way, Win};
+use crate::abi::*;
+use crate::error::Fault;
+
+/// # Errors
+/// It has other bits than those of `known`.
+pub(super) fn check_assert(assert: c_int, known: c_int) -> Result<(), Fault> {
+    if assert & !known == 0 {
+        return Ok(());
+    }
+    let why = "the call does not take that assertion";
+    Err(Fault::argument(MPI_ERR_ASSERT, "assert", assert, why))
+}
+
+/// The ranks of all members.
+fn all(win: &Win) -> Vec<usize> {
+    (0..win.members.len()).collect()
+}
+
+/// Ends the epoch that the last fence has begun, and begins another.
+///
+/// # Errors
+/// A member has died; another epoch is open.
+pub(crate) fn fence(win: &Win, assert: c_int) -> Result<(), Fault> {
+    let known = MPI_MODE_NOSTORE | MPI_MODE_NOPUT | MPI_MODE_NOPRECEDE | MPI_MODE_NOSUCCEED;
+    check_assert(assert, known)?;
+    win.epochs.fence(assert & MPI_MODE_NOSUCCEED == 0)?;
+    let flushed = flush_members(win, &all(win));
+    win.comm.coll_group()?.barrier().wait()?;
+    memory_fence(Ordering::SeqCst);
+    flushed
+}
+
+/// Waits until the accesses to members are over there.
+///
+/// # Errors
+/// One has failed; a member has died.
+pub(super) fn flush_members(win: &Win, ranks: &[usize]) -> Result<(), Fault> {
+    memory_fence(Ordering::SeqCst);
+    match &win.way {
+        Way::Memory { processes, .. } => processes.check_now_and_then(),
+        Way::Messages(remote) => remote.flush(ranks),
+    }
+}
+
+fn take(win: &Win, ranks: &[usize], exclusive: bool) -> Result<(), Fault> {
+    match &win.way {
+        Way::Memory { segment, .. } => {
+            let lock = |&rank: &usize| segment.locks(rank).epoch.lock(exclusive, &|| win.alive());
+            ranks.iter().try_for_each(lock)?;
+        }
+        Way::Messages(remote) => remote.lock(ranks, exclusive)?,
+    }
+    memory_fence(Ordering::SeqCst);
+    Ok(())
+}
+
+fn give_back(win: &Win, ranks: &[usize], exclusive: bool) -> Result<(), Fault> {
+    match &win.way {
+        Way::Memory { segment, .. } => {
+            ranks.iter().for_each(|&rank| segment.locks(rank).epoch.unlock(exclusive));
+            Ok(())
+        }
+        Way::Messages(remote) => ranks.iter().try_for_each(|&rank| remote.unlock(rank)),
+    }
+}
+
+/// Locks the memory of a member.
+///
+/// # Errors
+/// A member has died; another epoch is open; an argument is not acceptable.
+pub(crate) fn lock(win: &Win, kind: c_int, rank: c_int, assert: c_int) -> Result<(), Fault> {
+    let exclusive = match kind {
+        MPI_LOCK_EXCLUSIVE => true,
+        MPI_LOCK_SHARED => false,
+        _ => {
+            let why = "it is neither MPI_LOCK_EXCLUSIVE nor MPI_LOCK_SHARED";
+            return Err(Fault::argument(MPI_ERR_LOCKTYPE, "lock_type", kind, why));
+        }
+    };
+    check_assert(assert, MPI_MODE_NOCHECK)?;
+    let Some(rank) = win.member(rank)? else { return Ok(()) };
+    win.epochs.check_lock(Some(rank))?;
+    let taken = assert & MPI_MODE_NOCHECK == 0;
+    if taken {
+        take(win, &[rank], exclusive)?;
+    }
+    win.epochs.lock(rank, Lock { exclusive, taken });
+    Ok(())
+}
+
+/// Ends the accesses to a member that this process has locked, and gives the lock back.
+///
+/// # Errors
+/// It is not locked; it has died; an access has failed. The epoch is over nevertheless.
+pub(crate) fn unlock(win: &Win, rank: c_int) -> Result<(), Fault> {
+    let Some(rank) = win.member(rank)? else { return Ok(()) };
+    let Lock { exclusive, taken } = win.epochs.locked(rank)?;
+    win.epochs.unlock(rank);
+    let flushed = flush_members(win, &[rank]);
+    let given = if taken { give_back(win, &[rank], exclusive) } else { Ok(()) };
+    flushed.and(given)
+}
+
+/// Locks the memory of all members, together with others that do.
+///
+/// # Errors
+/// As [`lock`].
+pub(crate) fn lock_all(win: &Win, assert: c_int) -> Result<(), Fault> {
+    check_assert(assert, MPI_MODE_NOCHECK)?;
+    win.epochs.check_lock(None)?;
+    win.epochs.all_locked().err().ok_or_else(|| {
+        Fault::new(
+            MPI_ERR_RMA_SYNC,
+            "MPI_Win_lock_all was called before, without MPI_Win_unlock_all",
+        )
+    })?;
+    let taken = assert & MPI_MODE_NOCHECK == 0;
+    if taken {
+        take(win, &all(win), false)?;
+    }
+    win.epochs.lock_all(taken);
+    Ok(())
+}
+
+/// Ends the accesses to all members, and gives the locks of [`lock_all`] back.
+///
+/// # Errors
+/// As [`unlock`].
+pub(crate) fn unlock_all(win: &Win) -> Result<(), Fault> {
+    let taken = win.epochs.all_locked()?;
+    win.epochs.unlock_all();
+    let flushed = flush_members(win, &all(win));
+    let given = if taken { give_back(win, &all(win), false) } else { Ok(()) };
+    flushed.and(given)
+}
+
+/// The members that a flush is for: one, or all. `None`: `MPI_PROC_NULL`.
+fn flushed(win: &Win, rank: Option<c_int>) -> Result<Option<Vec<usize>>, Fault> {
+    let rank = match rank {
+        Some(rank) => match win.member(rank)? {
+            Some(rank) => Some(rank),
+            None => return Ok(None),
+        },
+        None => None,
+    };
+    win.epochs.check_passive(rank)?;
+    Ok(Some(rank.map_or_else(|| all(win), |rank| vec![rank])))
+}
+
+/// Waits until the accesses to one member, or to all, are over everywhere.
+///
+/// # Errors
+/// No lock is held; an access has failed; a member has died.
+pub(crate) fn flush(win: &Win, rank: Option<c_int>) -> Result<(), Fault> {
+    match flushed(win, rank)? {
+        Some(ranks) => flush_members(win, &ranks),
+        None => Ok(()),
+    }
+}
+
+/// Waits until the accesses to one member, or to all, are over at this process.
+///
+/// # Errors
+/// As [`flush`].
+pub(crate) fn flush_local(win: &Win, rank: Option<c_int>) -> Result<(), Fault> {
+    let Some(ranks) = flushed(win, rank)? else { return Ok(()) };
+    match &win.way {
+        Way::Memory { processes, .. } => processes.check_now_and_then(),
+        Way::Messages(remote) => remote.flush_local(&ranks),
+    }
+}
+
+/// Orders this process's loads and stores of the window's memory with the others' accesses.
+pub(crate) fn sync() {
+    memory_fence(Ordering::SeqCst);
+}
