@@ -51,7 +51,7 @@ mpi! {
     fn MPI_Win_set_attr(win: MPI_Win, win_keyval: c_int, attribute_val: *mut c_void) {
         on(win, |win| {
             let keyval = keyval(win_keyval, Kind::Win)?;
-            win.attributes.set(win.handle().0, (win_keyval, keyval), attribute_val as usize)
+            win.attributes.set(win.handle().0, keyval, attribute_val as usize)
         })
     }
 
@@ -60,8 +60,7 @@ mpi! {
             let value = if is_standard(win_keyval) {
                 win.standard(win_keyval)
             } else {
-                keyval(win_keyval, Kind::Win)?;
-                win.attributes.get(win_keyval)
+                win.attributes.get(&keyval(win_keyval, Kind::Win)?)
             };
             give(value, attribute_val, flag)
         })
@@ -69,8 +68,7 @@ mpi! {
 
     fn MPI_Win_delete_attr(win: MPI_Win, win_keyval: c_int) {
         on(win, |win| {
-            keyval(win_keyval, Kind::Win)?;
-            win.attributes.delete(win.handle().0, win_keyval)
+            win.attributes.delete(win.handle().0, &keyval(win_keyval, Kind::Win)?)
         })
     }
 
