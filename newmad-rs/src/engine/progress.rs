@@ -72,14 +72,23 @@ impl<D: Driver> Core<D> {
     pub(crate) fn progress(&mut self) -> bool {
         let mut any = self.drain();
         for _ in 0..ROUNDS {
+            // A round that only passes for a copy is followed by one that copies.
+            let passes = self.grace > 0;
             let did = self.round();
             any |= did;
-            let goes_on = did || self.grace > 0;
-            if !goes_on || self.copies.is_empty() {
+            if !(did || passes) || self.copies.is_empty() {
                 break;
             }
         }
         any
+    }
+
+    /// As `progress`, by a thread that does not look again: if there was something, there may be more, so whatever thread
+    /// sleeps for the session is to look. Callers' context.
+    pub(crate) fn look_once(&mut self) {
+        if self.progress() || !self.copies.is_empty() {
+            self.wake_oneself();
+        }
     }
 
     /// As `progress`, for a caller that waits for a message from there and polls again at once: where there are several
@@ -211,7 +220,7 @@ impl<D: Driver> Core<D> {
     /// Time goes on: asks after what is not acknowledged, and ends what has waited too long. `now` counts milliseconds.
     /// To be called every 50 ms or so while `Signals::restless` is set. Callers' context.
     pub(crate) fn tick(&mut self, now: u64) {
-        self.progress();
+        self.look_once();
         self.signals.restless.store(false, Ordering::Relaxed);
         // Pieces may be on their way.
         let mut restless = self.table.find(|request| request.parts.are_there()).is_some();

@@ -374,7 +374,7 @@ impl Thread {
             let mut installed = Ok(());
             core.attach(rail, peer, |driver| installed = driver.install(peer, link));
             // Takes what came before the link was attached.
-            core.progress();
+            core.look_once();
             installed
         });
         if installed.is_err() {

@@ -132,3 +132,19 @@ fn who_polls_without_pause_keeps_no_holder() {
     pair.cores[1].run_delegated(POLL | WORK);
     assert!(request.is_finished());
 }
+
+/// A thread that looks once, as the connection manager does for a link that is new, finds a message for which a thread
+/// sleeps: the copy that lets rounds pass first is made by then. (A receive as a job's first message slept for ever.)
+#[test]
+fn one_look_makes_the_copy_that_it_finds() {
+    let (mut cores, _world) = pair();
+    let how = How { waits: true, spread: 0 };
+    let data = vec![7; 100_000];
+    let receive = Asked::recv_with(&mut cores[1], (0, 0), data.len(), how, |request| request);
+    let send = Asked::send(&mut cores[0], (1, 0), data);
+    assert!(cores[1].progress());
+    assert!(cores[1].copies.is_empty(), "a copy stays behind");
+    assert!(cores[1].gates.rails[0].driver.copies > 0);
+    settle(&mut cores);
+    assert!(receive.is_finished() && send.is_finished());
+}
