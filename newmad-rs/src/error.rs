@@ -205,7 +205,7 @@ impl fmt::Display for Error {
                  the same pieces in the same order"
             ),
             Error::Cancelled => {
-                f.write_str("the receive was cancelled before a message matched it")
+                f.write_str("the request was cancelled before a message, or a receive, matched it")
             }
             Error::BadLayout { layout: crate::memory::layout::Strided { block, stride, count }, memory } => write!(
                 f,

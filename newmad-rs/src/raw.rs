@@ -90,6 +90,19 @@ impl RawRequest {
         }
     }
 
+    /// Takes a send back that waits for its receive (a long or a synchronous one), if no receive has matched it when its
+    /// receiver hears of this. It ends with [`Error::Cancelled`] then, else as always. A receive goes on.
+    ///
+    /// # Context
+    /// Green threads and kernel threads.
+    /// # Blocking
+    /// For as long as the engine is held by another thread.
+    pub fn take_back(&self) {
+        if let Some(owned) = self.under_way() {
+            Owned::take_back(owned);
+        }
+    }
+
     /// Whether a wait for it had better look for events at once, before it prepares to wait: how a short message moves
     /// does not hang on whether it is waited for.
     #[inline]

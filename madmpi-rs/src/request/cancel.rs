@@ -8,7 +8,8 @@ use super::take::{Taken, take_from};
 use crate::abi::*;
 use crate::error::Fault;
 
-/// Cancels a receive that nothing has matched. A send is never cancelled: its peer may have received it already.
+/// Cancels a receive that nothing has matched, or a send that is neither gone nor matched. The send's receiver says
+/// whether: this does not wait for it.
 ///
 /// # Errors
 /// The request cannot be cancelled, or was not started.
@@ -19,8 +20,9 @@ pub(crate) fn cancel(request: MPI_Request) -> Result<(), Fault> {
     let locked = table::get(request)?;
     let operation = match &locked.work {
         Work::Message(message) => {
-            if message.receives {
-                locked.raw.cancel();
+            match message.receives {
+                true => drop(locked.raw.cancel()),
+                false => locked.raw.take_back(),
             }
             return Ok(());
         }

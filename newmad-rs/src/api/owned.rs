@@ -142,6 +142,12 @@ impl Owned {
         unsafe { self.session().engine.cancel(self.pointer()) }
     }
 
+    /// Takes a send back, or asks its receiver to give it back.
+    pub(crate) fn take_back(&self) {
+        // SAFETY: we are its owner.
+        unsafe { self.session().engine.take_back(self.pointer()) }
+    }
+
     /// The program knows how it ended. For a scope's, in the scope's thread.
     pub(crate) fn tell(&self) {
         self.boxed().told.set(true);

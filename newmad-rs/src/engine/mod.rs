@@ -416,6 +416,19 @@ impl Engine {
         })
     }
 
+    /// Takes a send back, or asks its receiver to give it back if nothing has matched it: how it ends says whether.
+    ///
+    /// # Safety
+    /// As [`Engine::wait`].
+    pub(crate) unsafe fn take_back(&self, request: NonNull<Request>) {
+        self.with(|core| {
+            // SAFETY: its owner keeps it alive while it is here.
+            if let Some(request) = unsafe { Ref::of_owner(request) } {
+                core.take_back(request);
+            }
+        });
+    }
+
     /// A thread is to be woken by this request, or nudged: if the engine needs memory now, it gets it now.
     pub(crate) fn watched(&self, request: &Request) {
         if !request.set_watched() {

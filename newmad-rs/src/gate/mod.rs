@@ -35,6 +35,7 @@ use crate::collect::lease::Lessor;
 use crate::error::Cause;
 use crate::gate::credit::Credit;
 use crate::gate::lease::InlineLease;
+use crate::matching::pool::NONE;
 use crate::net::reliable::Reliability;
 use crate::request::queue::Queue;
 use crate::request::{Owes, Place, Ref};
@@ -92,6 +93,8 @@ pub(crate) struct Gate {
     pub(crate) sends: Queue,
     pub(crate) control: Queue,
     pub(crate) fragments: Queue,
+    /// Cells of announcements that the peer has taken back and was not told of: the first of a list by `next[0]`.
+    pub(crate) taken_back: u32,
     pub(crate) assembly: Assembly,
     /// Where the rest of the `Pack` begins that could not be taken whole.
     pub(crate) unpacked: usize,
@@ -136,6 +139,7 @@ impl Gate {
             sends: Queue::default(),
             control: Queue::default(),
             fragments: Queue::default(),
+            taken_back: NONE,
             assembly: Assembly::Nothing,
             unpacked: 0,
             arrivals: [None; MAX_RAILS],

@@ -164,6 +164,20 @@ impl Matching {
         None
     }
 
+    /// The unexpected announcement that a peer gave that number. Walks everything: for rare events.
+    pub(crate) fn find_announced(&self, from: u32, number: u64) -> Option<u32> {
+        let mut index = self.unexpected[2][0].head;
+        while index != NONE {
+            let cell = self.pool.get(index);
+            let found = matches!(cell.content, Content::Announced { id, .. } if id == number);
+            if found && cell.source == from {
+                return Some(index);
+            }
+            index = cell.next[2];
+        }
+        None
+    }
+
     /// The places of a message.
     fn places(source: u32, tag: u64) -> [(usize, usize); 3] {
         [(0, hash(source, tag)), (1, hash(0, tag)), (2, 0)]

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use crate::error::Cause;
 use crate::gate::{Assembly, Life, rails};
-use crate::matching::pool::Content;
+use crate::matching::pool::{Content, NONE};
 use crate::net::Driver;
 use crate::proto::core::Core;
 use crate::request::{ANY_SOURCE, Op, Outcome, Owes, Place, Ref};
@@ -88,6 +88,14 @@ impl<D: Driver> Core<D> {
             self.gates.dequeue(peer, request);
             self.fail(request, outcome);
         }
+        while let Some(request) = self.table.find(|request| {
+            request.source.get() == peer
+                && request.place.get() == Place::Control
+                && request.owes.get() == Owes::Back
+        }) {
+            self.gates.dequeue(peer, request);
+            self.fail(request, outcome);
+        }
         self.fail_numbered(
             |request| {
                 request.source.get() == peer
@@ -130,6 +138,7 @@ impl<D: Driver> Core<D> {
                 }
             }
         }
+        self.forget_backs(peer);
         self.matching.drop_unexpected(|cell| {
             cell.source == peer && (cell.content != Content::Eager || cell.got < cell.len)
         });
@@ -164,7 +173,7 @@ impl<D: Driver> Core<D> {
     }
 
     /// Ends a request that is in no queue.
-    fn fail(&mut self, request: Ref, outcome: Outcome) {
+    pub(crate) fn fail(&mut self, request: Ref, outcome: Outcome) {
         self.table.remove(request);
         self.finish(request, outcome);
     }
@@ -212,6 +221,7 @@ impl<D: Driver> Core<D> {
             }
             let idle = gate.sends.is_empty()
                 && gate.control.is_empty()
+                && gate.taken_back == NONE
                 && gate.fragments.is_empty()
                 && gate.mid_pieces == [None; MAX_RAILS]
                 // The peer ends what waits for our word when it hears goodbye.

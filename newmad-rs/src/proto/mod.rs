@@ -25,4 +25,5 @@ pub(crate) mod receive;
 pub(crate) mod rendezvous;
 pub(crate) mod send;
 pub(crate) mod stage;
+mod take_back;
 pub(crate) mod wrap;

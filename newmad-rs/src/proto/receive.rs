@@ -156,6 +156,7 @@ impl<D: Driver> Core<D> {
             Kind::Fin => self.on_fin(from, header).map(|()| true)?,
             Kind::Ask => self.on_ask(from, header).map(|()| true)?,
             Kind::Have => self.on_have(from, header, payload).map(|()| true)?,
+            Kind::Back => self.on_back(from, header).map(|()| true)?,
             Kind::Bye => {
                 self.on_bye(from);
                 true

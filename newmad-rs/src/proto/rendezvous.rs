@@ -111,6 +111,7 @@ impl<D: Driver> Core<D> {
     /// `Cts`: a receiver asks for a message that was announced.
     pub(crate) fn on_cts(&mut self, from: u32, header: &Header) -> Result<(), Malformed> {
         let request = self.table.get(header.id, Op::Send, from)?;
+        self.keep_going(from, request);
         if request.place.get() != Place::Nowhere
             || header.len == 0
             || header.len > request.capacity as u64
@@ -133,6 +134,7 @@ impl<D: Driver> Core<D> {
     pub(crate) fn on_fin(&mut self, from: u32, header: &Header) -> Result<(), Malformed> {
         let op = if header.flags & TO_RECEIVER != 0 { Op::Recv } else { Op::Send };
         let request = self.table.get(header.id, op, from)?;
+        self.keep_going(from, request);
         let place = request.place.get();
         if place != Place::Nowhere && !(self.gates.fragile && place == Place::Fragments) {
             return Err(Malformed);

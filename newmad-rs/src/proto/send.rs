@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use crate::gate::{NO_RAIL, rails};
+use crate::matching::pool::NONE;
 use crate::memory::span::Span;
 use crate::net::Driver;
 use crate::proto::choose::{Known, Protocol, choose};
@@ -199,6 +200,10 @@ impl<D: Driver> Core<D> {
                 if !self.post_control(to, request) {
                     break;
                 }
+            } else if self.gates[to as usize].taken_back != NONE {
+                if !self.post_back(to) {
+                    break;
+                }
             } else if !self.send_next(to, &limits) {
                 break;
             }
@@ -238,6 +243,7 @@ fn control(request: Ref) -> Header {
     match request.owes.get() {
         Owes::FinToSender => fin,
         Owes::FinToReceiver => Header { flags: TO_RECEIVER, ..fin },
+        Owes::Back => Header { id: request.id.get(), ..Header::new(Kind::Back) },
         owes => {
             debug_assert_eq!(request.op, Op::Recv);
             Header {

@@ -79,6 +79,8 @@ pub(crate) enum Owes {
     Have,
     FinToSender,
     FinToReceiver,
+    /// That its announcement is to be taken back.
+    Back,
 }
 
 /// How it ended.

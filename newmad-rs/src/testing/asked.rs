@@ -141,6 +141,14 @@ impl Asked {
         unsafe { Ref::of_owner(self.request) }.is_some_and(|request| core.cancel(request))
     }
 
+    /// Takes a send back, or asks its receiver to give it back.
+    pub(crate) fn take_back<D: Driver>(&self, core: &mut Core<D>) {
+        // SAFETY: freed by `drop` only.
+        if let Some(request) = unsafe { Ref::of_owner(self.request) } {
+            core.take_back(request);
+        }
+    }
+
     /// Frees it although it may not be over.
     ///
     /// # Safety

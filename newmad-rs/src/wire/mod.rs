@@ -22,6 +22,7 @@
 //! | `Ack`, `Probe` | credit returned | 0 | 0 | 0 | 0 |
 //! | `Ask` | 0 | 0 | 0 | receiver's | 0 |
 //! | `Have` | 0 | 0 | ranges: from (u64), to (u64) | sender's | 0 |
+//! | `Back` | 0 | 0 | 0 | sender's | 0 |
 
 pub(crate) mod entries;
 
@@ -49,6 +50,8 @@ pub(crate) const SENDER_WAITS: u8 = 1;
 pub(crate) const PUT: u8 = 1;
 /// In `Fin`: the receiver is told (the sender has written everything); otherwise the sender is.
 pub(crate) const TO_RECEIVER: u8 = 1;
+/// In `Back`: the sender is told that its announcement is taken back; otherwise the receiver is asked for that.
+pub(crate) const TO_SENDER: u8 = 1;
 
 /// What a packet is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +70,7 @@ pub(crate) enum Kind {
     Probe = 11,
     Ask = 12,
     Have = 13,
+    Back = 14,
 }
 
 impl Kind {
@@ -86,6 +90,7 @@ impl Kind {
             11 => Kind::Probe,
             12 => Kind::Ask,
             13 => Kind::Have,
+            14 => Kind::Back,
             _ => return None,
         })
     }
@@ -217,6 +222,7 @@ impl Header {
             Kind::Rts => flags & !SENDER_WAITS == 0 && payload == 0,
             Kind::Cts => flags & !PUT == 0 && payload == 0,
             Kind::Fin => flags & !TO_RECEIVER == 0 && payload == 0,
+            Kind::Back => flags & !TO_SENDER == 0 && payload == 0,
             Kind::Data => flags == 0 && payload > 0 && header.len.checked_add(payload).is_some(),
             Kind::Pack => flags == 0 && payload > 0 && payload == header.len,
             Kind::Bye | Kind::Ack | Kind::Probe | Kind::Ask => flags == 0 && payload == 0,
@@ -261,6 +267,7 @@ mod tests {
         });
         round_trip(Header { flags: PUT, tag: 4, len: 8, id: 3, addr: 1, ..Header::new(Kind::Cts) });
         round_trip(Header { flags: TO_RECEIVER, id: 3, ..Header::new(Kind::Fin) });
+        round_trip(Header { flags: TO_SENDER, id: 3, ..Header::new(Kind::Back) });
         round_trip(Header { len: 4096, payload: 4096, id: 3, ..Header::new(Kind::Data) });
         round_trip(Header { seq: u32::MAX, ..Header::new(Kind::Bye) });
         round_trip(Header { seq: 1, len: 60, payload: 60, ..Header::new(Kind::Pack) });

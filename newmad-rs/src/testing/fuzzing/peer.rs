@@ -164,6 +164,14 @@ impl Talk {
                 let payload: Vec<u8> = words.flat_map(u64::to_le_bytes).take(mtu).collect();
                 return (Header { tag: 0, id, ..of(Kind::Have, &payload) }, payload, false);
             }
+            12 => {
+                // It takes an announcement back, or says that it has given one back.
+                let (flags, id) = match input.below(2) {
+                    0 => (0, self.announced),
+                    _ => (1, self.offered.0),
+                };
+                return (Header { tag: 0, flags, id, ..of(Kind::Back, &[]) }, Vec::new(), false);
+            }
             _ => {}
         }
         (header, payload, large)

@@ -12,6 +12,7 @@ mod network;
 mod poll_once;
 mod quiet;
 mod strategies;
+mod taken_back;
 mod twice;
 
 use std::sync::{Arc, Mutex};
