@@ -1,5 +1,5 @@
 //! Runs a program as green threads of this process: `ranks -n 4 -p 2 PROGRAM ARGUMENT...`. In arguments `%` stands for the
-//! rank's number. `-p` is the number of virtual processors.
+//! rank's number. `-p` is the number of virtual processors. Of a library that is named by `--private` each rank has a copy.
 
 use std::ffi::CString;
 use std::process::ExitCode;
@@ -17,13 +17,21 @@ fn main() -> ExitCode {
 fn run() -> Result<i32, Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1).peekable();
     let (mut count, mut processors) = (1, 1);
-    while let Some(option) = arguments.next_if(|argument| argument == "-n" || argument == "-p") {
+    let mut private = Vec::new();
+    while let Some(option) =
+        arguments.next_if(|argument| ["-n", "-p", "--private"].contains(&&**argument))
+    {
+        if option == "--private" {
+            private.push(arguments.next().ok_or("an option lacks its library")?);
+            continue;
+        }
         let number: usize = arguments.next().ok_or("an option lacks its number")?.parse()?;
         if option == "-n" { count = number } else { processors = number }
     }
     let arguments: Vec<String> = arguments.collect();
     let path = arguments.first().ok_or("usage: ranks -n RANKS PROGRAM ARGUMENT...")?;
-    let program = mad_loader::Program::open(path.as_ref())?;
+    let private: Vec<_> = private.iter().map(|name| &**name).collect();
+    let program = mad_loader::Program::open_with_private(path.as_ref(), &private)?;
     let ranks = (0..count).map(|number| program.load(number)).collect::<Result<Vec<_>, _>>()?;
     let runtime = pioman::Runtime::build(
         pioman::Manager::builder(),

@@ -15,6 +15,8 @@ pub enum Error {
     Refused(PathBuf, Refusal),
     /// A shared library cannot be loaded; the dynamic linker's words.
     Library(String, String),
+    /// A library of the program cannot be private to ranks; why.
+    Private(String, String),
     /// The dynamic linker refuses a copy; its words.
     Copy(usize, String),
     /// The kernel refuses memory or a descriptor for a copy.
@@ -35,6 +37,9 @@ impl fmt::Display for Error {
                 "the shared library {name} cannot be loaded: {why}{}",
                 way_out(why).unwrap_or("; name its folder in LD_LIBRARY_PATH")
             ),
+            Error::Private(name, why) => {
+                write!(f, "the library {name} cannot be private to ranks: {why}")
+            }
             Error::Copy(rank, why) => {
                 write!(f, "rank {rank} cannot be loaded: {why}{}", way_out(why).unwrap_or(""))
             }
@@ -54,6 +59,7 @@ fn way_out(why: &str) -> Option<&'static str> {
     let ways = [
         (&["allocate memory", "failed to map"][..], MAPPINGS),
         (&["static TLS"], LOCALS),
+        (&["cannot open shared object file"], "; name its folder in LD_LIBRARY_PATH"),
         (&["Too many open files"], "; raise the limit of open files (ulimit -n)"),
     ];
     // The second one speaks of memory, too.

@@ -35,19 +35,6 @@ pub struct SharedData {
     pub names: Vec<String>,
 }
 
-/// Libraries whose state this crate or the C library itself looks after.
-const KNOWN: [&str; 9] = [
-    "libc.so.",
-    "libm.so.",
-    "libpthread.so.",
-    "libdl.so.",
-    "librt.so.",
-    "libgcc_s.so.",
-    "ld-linux",
-    "libmpi_abi.so.",
-    "libmvec.so.",
-];
-
 /// Looks at the file at `path`. None of its code runs.
 ///
 /// # Errors
@@ -71,7 +58,7 @@ pub fn inspect(path: &Path) -> io::Result<Inspection> {
     let refusal = libraries::check(&listed).err();
     let mut shared = Vec::new();
     for library in listed {
-        let known = KNOWN.iter().any(|known| library.name.starts_with(known));
+        let known = libraries::is_the_process_own(&library.name);
         if let Some(path) = library.path.filter(|_| !known)
             && let Some(data) = shared_data(library.name, path)
         {

@@ -177,7 +177,8 @@ impl Dynamic {
         self.flags & FLAG_STATIC_TLS != 0
     }
 
-    /// Makes the copy in `file` one that `dlopen` takes, and whose constructors and destructors it leaves alone.
+    /// Makes the copy in `file` one that `dlopen` takes, whose constructors and destructors it leaves alone, and which it
+    /// does not take for the file itself.
     pub(super) fn release(&self, file: &mut [u8]) -> Result<(), Refusal> {
         let entries = self.entries(Bytes(file))?;
         for (index, (tag, value)) in entries.into_iter().enumerate() {
@@ -187,8 +188,8 @@ impl Dynamic {
                     let value = value & !FLAG_1_PIE;
                     file[at + 8..at + 16].copy_from_slice(&value.to_le_bytes());
                 }
-                INIT | FINI | PREINIT_ARRAY | PREINIT_ARRAY_SIZE | INIT_ARRAY | INIT_ARRAY_SIZE
-                | FINI_ARRAY | FINI_ARRAY_SIZE => {
+                SONAME | INIT | FINI | PREINIT_ARRAY | PREINIT_ARRAY_SIZE | INIT_ARRAY
+                | INIT_ARRAY_SIZE | FINI_ARRAY | FINI_ARRAY_SIZE => {
                     file[at..at + 8].copy_from_slice(&IGNORED.to_le_bytes());
                 }
                 _ => {}

@@ -14,12 +14,12 @@ mod variables;
 
 use self::bytes::Bytes;
 use self::dynamic::Dynamic;
-use self::layout::Layout;
+pub(crate) use self::layout::Layout;
 use self::segment::Segment;
 use crate::refusal::Refusal;
 
 pub(crate) use self::dynamic::Functions;
-pub(crate) use self::references::{Copied, Own, OwnValue, References};
+pub(crate) use self::references::{Copied, Own, OwnValue, Pointer, References};
 pub(crate) use self::segment::PAGE;
 
 /// What a file says about itself.

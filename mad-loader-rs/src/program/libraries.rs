@@ -21,6 +21,24 @@ pub(crate) struct Library {
     pub(crate) path: Option<PathBuf>,
 }
 
+/// Libraries whose state this crate or the C library itself looks after.
+const KNOWN: [&str; 9] = [
+    "libc.so.",
+    "libm.so.",
+    "libpthread.so.",
+    "libdl.so.",
+    "librt.so.",
+    "libgcc_s.so.",
+    "ld-linux",
+    "libmpi_abi.so.",
+    "libmvec.so.",
+];
+
+/// Whether a library is one that a process has once, with state that ranks need not know of.
+pub(crate) fn is_the_process_own(library: &str) -> bool {
+    KNOWN.iter().any(|known| library.starts_with(known))
+}
+
 /// The dynamic linker of programs that name none: its place is a part of the machine's binary interface.
 const LINKER: &str = "/lib64/ld-linux-x86-64.so.2";
 

@@ -1,25 +1,23 @@
 //! A program that is ready to be loaded as often as wished.
 
+mod image;
 pub(crate) mod libraries;
 mod pointers;
+mod private;
 mod template;
 
-use std::ffi::CString;
-use std::os::fd::AsRawFd;
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use self::pointers::Redirected;
-use self::template::Template;
+use self::image::Image;
+use self::private::Private;
 use crate::calls;
 use crate::check::check;
-use crate::elf::{Copied, Elf, Own};
+use crate::elf::Elf;
 use crate::error::Error;
 use crate::job;
 use crate::linker::{self, Object};
-use crate::rank::{Rank, current};
+use crate::rank::{Part, Rank, current};
 use crate::refusal::Refusal;
 
 /// A program that is read and checked, whose shared libraries are loaded.
@@ -33,13 +31,8 @@ use crate::refusal::Refusal;
 /// ```
 #[derive(Debug)]
 pub struct Program {
-    path: PathBuf,
-    c_path: CString,
-    elf: Arc<Elf>,
-    copied: Vec<Copied>,
-    own: Vec<Own>,
-    redirected: Vec<Redirected>,
-    template: Template,
+    image: Image,
+    private: Vec<Private>,
 }
 
 impl Program {
@@ -49,6 +42,17 @@ impl Program {
     /// [`Error::Refused`] with the reason and the way out, if it cannot run several times in a process; the file
     /// cannot be read; a library cannot be loaded.
     pub fn open(path: &Path) -> Result<Program, Error> {
+        Program::open_with_private(path, &[])
+    }
+
+    /// As [`Program::open`]; of the libraries that are named in `private` each rank has a copy, with variables,
+    /// constructors and destructors of its own. Names are those by which the program asks for them, as in
+    /// [`SharedData::library`](crate::SharedData::library).
+    ///
+    /// # Errors
+    /// Also [`Error::Private`]: the program does not use a library of that name, another one that ranks share uses it,
+    /// or it cannot be copied.
+    pub fn open_with_private(path: &Path, private: &[&str]) -> Result<Program, Error> {
         job::process();
         marcel::diagnosis::name_faults(|| current::rank().map(Rank::label));
         let unreadable = |error| Error::Read(path.to_owned(), error);
@@ -61,27 +65,22 @@ impl Program {
         let libraries = libraries::list(&path, &elf).map_err(unreadable)?;
         libraries::check(&libraries).map_err(refused)?;
         // SAFETY: the program's libraries are trusted as the program is.
-        for library in unsafe { libraries::load(&libraries) }? {
+        let loaded = unsafe { libraries::load(&libraries) }?;
+        for library in &loaded {
             let find = if library.is_old { calls::find_private } else { calls::find };
             // SAFETY: no copy of the program runs yet. What old libraries are redirected to does the same for threads
             // that belong to no rank.
             unsafe { pointers::redirect_library(&library.path, library.object, find) };
         }
         initialise_streams();
-        let redirected = pointers::plan(&references, calls::find);
-        let (copied, own) = (references.copied, references.own);
-        let has_resolvers = references.has_resolvers;
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let template = Template::new(&name, contents, &elf, has_resolvers)
-            .map_err(unreadable)?
-            .map_err(refused)?;
-        let c_path = CString::new(path.as_os_str().as_bytes()).unwrap_or_default();
-        Ok(Program { path, c_path, elf: Arc::new(elf), copied, own, redirected, template })
+        let private = private::read(private, &libraries, &loaded)?;
+        let image = Image::new(&path, contents, elf).map_err(unreadable)?.map_err(refused)?;
+        Ok(Program { image, private })
     }
 
     /// The executable's path, absolute.
     pub fn path(&self) -> &Path {
-        &self.path
+        self.image.path()
     }
 
     /// Loads one more copy, with variables of its own. Its code does not run before [`Rank::run`].
@@ -91,30 +90,24 @@ impl Program {
     /// # Errors
     /// The dynamic linker's, and the kernel's limits, with the way out.
     pub fn load(&self, number: usize) -> Result<Arc<Rank>, Error> {
-        let kernel = |error| Error::Kernel(number, error);
-        let file = self.template.copy().map_err(kernel)?;
-        let name = unused_name(file.as_raw_fd());
-        // All functions are looked up now: what is missing shows before any rank runs, and no call of a green thread
-        // enters the dynamic linker.
-        let flags = libc::RTLD_NOW | libc::RTLD_LOCAL;
-        // SAFETY: constructors are not run by the linker; code that chooses addresses is trusted as the program is.
-        let object = unsafe { Object::open(&name, flags) };
-        let object = object.map_err(|why| {
-            Error::Copy(number, why.replace(&*name.to_string_lossy(), &self.path.to_string_lossy()))
-        })?;
-        let base = object.base();
-        let base = base.ok_or_else(|| Error::Copy(number, "its address is not told".into()))?;
-        // SAFETY: the copy has just been loaded there, and no thread knows it. The plan is that of the same file.
+        let libraries: Vec<_> = self
+            .private
+            .iter()
+            .map(|library| library.image.load(number))
+            .collect::<Result<_, _>>()?;
+        let copy = self.image.load(number)?;
+        // SAFETY: the copies have just been loaded, and no thread knows them.
         unsafe {
-            self.template.share(base).map_err(kernel)?;
-            pointers::bind(base, object.locals(), &self.own);
-            pointers::redirect(base, &self.redirected);
-            self.take_variables(base, object);
+            self.take_variables(copy.base, copy.object);
+            private::join(&self.private, &libraries, &self.image, copy.base);
         }
-        // Now that the code is there: a debugger puts breakpoints into it.
-        object.rename(&self.c_path);
         linker::tell_debugger();
-        Ok(Arc::new(Rank::new(number, self.c_path.clone(), base, self.elf.clone(), &self.copied)))
+        let part = |image: &Image, base| Part::new(base, image.elf().clone());
+        let own = self.private.iter().zip(&libraries);
+        let libraries = own.map(|(library, copy)| part(&library.image, copy.base)).collect();
+        let program = part(&self.image, copy.base);
+        let path = self.image.c_path().clone();
+        Ok(Arc::new(Rank::new(number, path, program, libraries, self.image.copied())))
     }
 
     /// Gives a copy the values that variables of libraries have now.
@@ -124,7 +117,7 @@ impl Program {
     /// # Safety
     /// A copy is loaded at `base`, and no thread runs it.
     unsafe fn take_variables(&self, base: usize, object: Object) {
-        for variable in &self.copied {
+        for variable in self.image.copied() {
             let place = base + variable.place as usize;
             let own = |at: &std::ptr::NonNull<_>| at.as_ptr() as usize != place;
             let found = linker::global_symbol(&variable.name);
@@ -147,29 +140,14 @@ impl Program {
 #[cfg(any(test, fuzzing))]
 pub(crate) fn rehearse(elf: &Elf, mut file: Vec<u8>, references: &crate::elf::References<'_>) {
     let is_written = |place: u64| elf.layout.loads().any(|l| l.is_writable() && l.has(place, 8));
-    assert!(pointers::plan(references, calls::find).iter().all(|word| is_written(word.place())));
+    assert!(
+        pointers::plan(&references.pointers, calls::find)
+            .iter()
+            .all(|word| is_written(word.place()))
+    );
     assert!(references.own.iter().all(|word| is_written(word.place)));
     template::parts(elf, references.has_resolvers, file.len());
     let _ = elf.release(&mut file);
-}
-
-/// A path of the descriptor that has not been used before: the dynamic linker answers a name that it knows with the
-/// object that it has. Each bit of a counter adds `/` or `/.`, neither of which changes the path's meaning.
-///
-/// The path names a thread, and so no file in any other process: a debugger opens what the dynamic linker has loaded,
-/// and would wait for ever where its own descriptor of that number is a pipe.
-fn unused_name(descriptor: i32) -> CString {
-    static USED: AtomicU64 = AtomicU64::new(1);
-    let mut count = USED.fetch_add(1, Relaxed);
-    // SAFETY: has no preconditions.
-    let thread = unsafe { libc::gettid() };
-    let mut name = format!("/proc/self/task/{thread}/fd");
-    while count > 0 {
-        name.push_str(if count & 1 == 1 { "/." } else { "/" });
-        count >>= 1;
-    }
-    name.push_str(&format!("/{descriptor}"));
-    CString::new(name).unwrap_or_default()
 }
 
 /// Makes `std::cout` and its like ready, if the process has libstdc++: copies take their state. Before GCC 13 a

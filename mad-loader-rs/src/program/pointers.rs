@@ -10,7 +10,7 @@
 
 use std::path::Path;
 
-use crate::elf::{Elf, Own, OwnValue, References};
+use crate::elf::{Elf, Own, OwnValue, Pointer};
 use crate::linker::Object;
 
 /// A word, by its distance from the object's base, and the value that it gets.
@@ -31,8 +31,8 @@ impl Redirected {
 type Find = fn(&[u8]) -> Option<usize>;
 
 /// The words of a file that are overwritten.
-pub(crate) fn plan(references: &References<'_>, find: Find) -> Vec<Redirected> {
-    let redirected = references.pointers.iter().filter_map(|pointer| {
+pub(crate) fn plan(pointers: &[Pointer<'_>], find: Find) -> Vec<Redirected> {
+    let redirected = pointers.iter().filter_map(|pointer| {
         let value = find(pointer.name)?;
         Some(Redirected {
             place: pointer.place,
@@ -80,7 +80,7 @@ pub(crate) unsafe fn redirect_library(path: &Path, object: Object, find: Find) {
     let Ok(file) = std::fs::read(path) else { return };
     let Ok(elf) = Elf::parse(&file) else { return };
     let (Ok(references), Some(base)) = (elf.references(&file), object.base()) else { return };
-    for word in plan(&references, find) {
+    for word in plan(&references.pointers, find) {
         let page = (base + word.place as usize) & !(crate::elf::PAGE as usize - 1);
         let writable = libc::PROT_READ | libc::PROT_WRITE;
         let len = 2 * crate::elf::PAGE as usize;

@@ -21,6 +21,7 @@ mod enter;
 pub(crate) mod handlers;
 mod member;
 mod options;
+mod part;
 mod threads;
 mod variables;
 
@@ -33,9 +34,10 @@ use self::arguments::{Arguments, Own};
 use self::handlers::Handlers;
 use self::member::Member;
 use self::options::OptionsPlace;
+pub(crate) use self::part::Part;
 use self::threads::Threads;
 pub(crate) use self::variables::{Variables, changed_environment};
-use crate::elf::{Copied, Elf, Functions};
+use crate::elf::Copied;
 
 /// A copy of a program with variables of its own.
 #[derive(Debug)]
@@ -44,8 +46,9 @@ pub struct Rank {
     /// "rank" and the number: at hand in signal handlers.
     label: String,
     path: CString,
-    base: usize,
-    elf: Arc<Elf>,
+    program: Part,
+    /// Its copies of private libraries; those first that others need.
+    libraries: Vec<Part>,
     pub(crate) variables: Variables,
     pub(crate) handlers: Handlers,
     /// Destructors of `thread_local` objects of the thread that runs `main`.
@@ -61,8 +64,6 @@ pub struct Rank {
     ended: AtomicBool,
     /// What `enter` has left for `leave`.
     saved: AtomicUsize,
-    /// Destructors that have not run yet.
-    destructors: AtomicUsize,
 }
 
 /// Memory of the C++ library, used by the rank's main thread only.
@@ -78,25 +79,21 @@ impl Exceptions {
     }
 }
 
-type Constructor = extern "C-unwind" fn(c_int, *const *const c_char, *const *const c_char);
-type Destructor = extern "C-unwind" fn();
-
 impl Rank {
     pub(crate) fn new(
         number: usize,
         path: CString,
-        base: usize,
-        elf: Arc<Elf>,
+        program: Part,
+        libraries: Vec<Part>,
         copied: &[Copied],
     ) -> Rank {
-        let words = elf.dynamic.fini_array.len as usize / 8;
         Rank {
             number,
             label: format!("rank {number}"),
             path,
-            base,
-            variables: Variables::new(base, copied),
-            elf,
+            variables: Variables::new(program.base(), copied),
+            program,
+            libraries,
             handlers: Handlers::default(),
             thread_handlers: Handlers::default(),
             quick_handlers: Handlers::default(),
@@ -106,7 +103,6 @@ impl Rank {
             started: AtomicBool::new(false),
             ended: AtomicBool::new(false),
             saved: AtomicUsize::new(0),
-            destructors: AtomicUsize::new(words + 1),
         }
     }
 
@@ -121,7 +117,7 @@ impl Rank {
 
     /// The address where the copy is: what its symbols' values are added to.
     pub fn base(&self) -> usize {
-        self.base
+        self.program.base()
     }
 
     /// Whether the rank's `main` has returned, or the rank has called `exit`.
@@ -130,7 +126,7 @@ impl Rank {
     }
 
     pub(crate) fn contains(&self, address: usize) -> bool {
-        address.wrapping_sub(self.base) < self.elf.layout.span() as usize
+        self.libraries.iter().chain([&self.program]).any(|part| part.contains(address))
     }
 
     /// Runs the program on the calling thread's stack, and returns its exit status: that of `exit`, or what `main`
@@ -150,10 +146,11 @@ impl Rank {
         // Kept for good: see the module's invariant.
         // SAFETY: one count of the rank is never given back.
         let this: &'static Rank = unsafe { &*Arc::into_raw(self.clone()) };
+        let layout = this.program.layout();
         let own = Own {
-            headers: this.base + this.elf.layout.headers.0 as usize,
-            count: this.elf.layout.headers.1 as usize / 56,
-            entry: this.base + this.elf.layout.entry as usize,
+            headers: this.base() + layout.headers.0 as usize,
+            count: layout.headers.1 as usize / 56,
+            entry: this.base() + layout.entry as usize,
             path: this.path.as_ptr(),
         };
         let arguments = Box::leak(Box::new(Arguments::new(arguments, &own)));
@@ -172,7 +169,7 @@ impl Rank {
         status
     }
 
-    /// Calls the program's constructors.
+    /// Calls the constructors of the rank's libraries, then the program's.
     ///
     /// # Safety
     /// Once, on the rank's thread, before `main`.
@@ -182,28 +179,10 @@ impl Rank {
         argv: *const *const c_char,
         environment: *const *const c_char,
     ) {
-        let call = |address: usize| {
-            // SAFETY: an address that the linker has written for this purpose.
-            let function: Constructor = unsafe { std::mem::transmute(address) };
-            function(argc, argv, environment);
-        };
-        let dynamic = &self.elf.dynamic;
-        self.each(dynamic.preinit_array, call);
-        if dynamic.init != 0 {
-            call(self.base + dynamic.init as usize);
+        for part in self.libraries.iter().chain([&self.program]) {
+            // SAFETY: the caller's promise.
+            unsafe { part.construct(argc, argv, environment) };
         }
-        self.each(dynamic.init_array, call);
-    }
-
-    fn each(&self, functions: Functions, call: impl Fn(usize)) {
-        (0..functions.len as usize / 8).filter_map(|i| self.function(functions, i)).for_each(call);
-    }
-
-    fn function(&self, functions: Functions, index: usize) -> Option<usize> {
-        let at = self.base + functions.address as usize + 8 * index;
-        // SAFETY: the parser has checked that a segment has the array; the copy is never unloaded.
-        let function = unsafe { (at as *const usize).read_unaligned() };
-        (function != 0 && function != usize::MAX).then_some(function)
     }
 
     /// Ends the rank: handlers, destructors, output; then [`Rank::run`] returns `status`.
@@ -217,7 +196,8 @@ impl Rank {
         unsafe {
             self.thread_handlers.run(status);
             self.handlers.run(status);
-            self.destroy();
+            self.program.destroy();
+            self.libraries.iter().rev().for_each(Part::destroy);
             self.leave(status)
         }
     }
@@ -231,22 +211,6 @@ impl Rank {
         unsafe {
             libc::fflush(std::ptr::null_mut());
             enter::leave(self.saved.load(Relaxed), status)
-        }
-    }
-
-    /// Calls the destructors that have not been called, the last one first, then the old-fashioned one.
-    fn destroy(&self) {
-        let dynamic = &self.elf.dynamic;
-        while let Ok(left) = self.destructors.fetch_update(AcqRel, Acquire, |n| n.checked_sub(1)) {
-            let address = match left.checked_sub(2) {
-                Some(index) => self.function(dynamic.fini_array, index),
-                None => (dynamic.fini != 0).then(|| self.base + dynamic.fini as usize),
-            };
-            if let Some(address) = address {
-                // SAFETY: an address that the linker has written for this purpose.
-                let function: Destructor = unsafe { std::mem::transmute(address) };
-                function();
-            }
         }
     }
 }
