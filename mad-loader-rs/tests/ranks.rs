@@ -151,6 +151,19 @@ fn cpp_has_objects_exceptions_streams_and_threads_in_each_copy() {
 }
 
 #[test]
+fn ranks_that_wait_inside_handlers_keep_their_exceptions() {
+    if !has_cpp() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = compile(folder.path(), "handlers.cpp", &[]);
+    let output = ranks(&["-n", "4", "-p", "1", program.to_str().unwrap(), "%"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(lines(&text), ["0: wrong 0", "1: wrong 0", "2: wrong 0", "3: wrong 0"]);
+    assert_eq!(output.status.code(), Some(0));
+}
+
+#[test]
 fn an_exception_that_is_not_caught_ends_the_process_with_its_words() {
     if !has_cpp() {
         return;

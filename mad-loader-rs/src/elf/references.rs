@@ -70,6 +70,8 @@ pub(crate) struct References<'a> {
     /// Words with addresses of symbols that the file does not define.
     pub(crate) pointers: Vec<Pointer<'a>>,
     pub(crate) own: Vec<Own>,
+    /// Words with addresses of functions and variables that the file does define, by name.
+    pub(crate) named: Vec<Pointer<'a>>,
     pub(crate) copied: Vec<Copied>,
     /// Bytes of their names.
     copied_names: usize,
@@ -158,6 +160,7 @@ impl<'a> References<'a> {
                 } else if symbol.has_address() {
                     let value = OwnValue::Address(symbol.value.wrapping_add(addend));
                     self.own.push(Own { place, value });
+                    self.named.push(Pointer { place, name: symbol.name, addend });
                 }
             }
         }

@@ -10,6 +10,7 @@
 
 use std::path::Path;
 
+use crate::calls;
 use crate::elf::{Elf, Own, OwnValue, Pointer};
 use crate::linker::Object;
 
@@ -80,7 +81,10 @@ pub(crate) unsafe fn redirect_library(path: &Path, object: Object, find: Find) {
     let Ok(file) = std::fs::read(path) else { return };
     let Ok(elf) = Elf::parse(&file) else { return };
     let (Ok(references), Some(base)) = (elf.references(&file), object.base()) else { return };
-    for word in plan(&references.pointers, find) {
+    let mut words = plan(&references.pointers, find);
+    // A library calls its own exported functions through such words, too.
+    words.extend(plan(&references.named, calls::find_private));
+    for word in words {
         let page = (base + word.place as usize) & !(crate::elf::PAGE as usize - 1);
         let writable = libc::PROT_READ | libc::PROT_WRITE;
         let len = 2 * crate::elf::PAGE as usize;
