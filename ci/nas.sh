@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs the NAS parallel benchmarks on madmpi, the smallest class: NPB_HOME=FOLDER ci/nas.sh [PROCESSES]...      (2 4, without arguments)
 #
-# NPB_HOME: an unpacked NPB 3.4 (the folder that holds NPB3.4-MPI). No package of Debian, PyPI, crates.io or npm has it, so the
+# NPB_HOME: an unpacked NPB 3.4 (the folder that holds NPB3.4-MPI). None was found among the packages of Debian, PyPI and npm, so the
 # script cannot get it. Each benchmark verifies its own result. Programs of the project's own in their manner (cg, ep, ft, lu, mg)
 # are among the tests (madmpi-rs/tests/fortran).
 set -uo pipefail
