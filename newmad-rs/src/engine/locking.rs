@@ -9,6 +9,7 @@ use crate::collect::lease::Lease;
 use crate::error::Error;
 use crate::gate::lease::InlineLease;
 use crate::memory::span::Span;
+use crate::wire::{Ends, Envelope};
 
 /// How the engine of a session is locked. Every choice is sound, however many threads use the session; they differ in
 /// cost.
@@ -22,8 +23,8 @@ pub enum Locking {
     None,
     /// One lock, for the whole engine. A thread that finds it taken delegates its work to the holder.
     Coarse,
-    /// Beside that lock one for each rank that is sent to: while nothing is before a short message, it leaves without
-    /// the engine, so that threads that send to different ranks, or send while others receive, do not meet. Over shared
+    /// Beside that lock one for each process that is sent to: while nothing is before a short message, it leaves without
+    /// the engine, so that threads that send to different processes, or send while others receive, do not meet. Over shared
     /// memory; where links can break (`tcp`) it is as [`Locking::Coarse`]. Receives, large messages and the looking for
     /// events have the one lock.
     Fine,
@@ -56,19 +57,21 @@ impl Engine {
 
     /// As `send_now`, beside the engine if the way there is lent; otherwise with the engine, which then lends it.
     #[inline(never)]
-    pub(super) fn send_apart(&self, to: u32, tag: u64, data: &[u8]) -> bool {
+    pub(super) fn send_apart(&self, mine: u16, to: u32, tag: u64, data: &[u8]) -> bool {
         // SAFETY: borrowed; the driver copies it.
         let span = unsafe { Span::new(data.as_ptr(), data.len()) };
-        let Some(lease) = self.leases.get(to as usize) else { return false };
+        let (process, to) = self.ranks.place(to);
+        let Some(lease) = self.leases.get(process as usize) else { return false };
+        let envelope = Envelope { tag, ends: Ends { from: mine, to } };
         // In this order: see `gate/lease.rs`.
         if !self.signals.submissions.is_pending()
-            && self.beside(lease, |way| way.post(tag, span)) == Some(true)
+            && self.beside(lease, |way| way.post(envelope, span)) == Some(true)
         {
             return true;
         }
         let sent = self.enter(|core| {
-            let sent = core.send_inline(to, tag, span);
-            core.lend(to);
+            let sent = core.send_to(process, envelope, span);
+            core.lend(process);
             sent
         });
         sent.unwrap_or(false)

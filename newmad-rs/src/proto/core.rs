@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use crate::gate::config::Config;
 use crate::gate::gates::Gates;
+use crate::gate::ranks::Ranks;
 use crate::gate::signals::Signals;
 use crate::matching::Matching;
 use crate::net::Driver;
@@ -22,7 +23,7 @@ const DISCARD: usize = 16 * 1024;
 
 /// See the module.
 pub(crate) struct Core<D> {
-    pub(crate) rank: u32,
+    pub(crate) process: u32,
     /// The packets' side: gates and rails.
     pub(crate) gates: Gates<D>,
     /// Which receive gets which message.
@@ -53,7 +54,9 @@ pub(crate) struct Core<D> {
     pub(crate) polls: u8,
     /// How often the lock holder still polls for other threads.
     pub(crate) favours: u32,
-    pub(crate) closing: Option<Ref>,
+    /// Requests of ranks that close. When all ranks do, the process leaves.
+    pub(crate) closing: Queue,
+    pub(crate) open_ranks: usize,
     pub(crate) closed: bool,
     /// Every other rank has left or is dead, as far as the connection manager knows; where there is none, always.
     pub(crate) parted: bool,
@@ -68,19 +71,20 @@ pub(crate) struct Core<D> {
 unsafe impl<D: Send> Send for Core<D> {}
 
 impl<D: Driver> Core<D> {
-    /// The state for rank `rank` of `size` over these drivers, without any link.
+    /// The state of process `process` of those that hold these ranks, over these drivers, without any link.
     pub(crate) fn new(
-        rank: u32,
-        size: u32,
+        process: u32,
+        ranks: Arc<Ranks>,
         drivers: Vec<D>,
         config: Config,
         signals: Arc<Signals>,
     ) -> Core<D> {
+        let own = ranks.of(process).len();
         let tells_apart = drivers.iter().any(|driver| driver.tells_apart());
         Core {
-            rank,
-            gates: Gates::new(rank, size, drivers, config, signals.clone()),
-            matching: Matching::new(config.threshold, config.unexpected_max),
+            process,
+            gates: Gates::new(process, ranks, drivers, config, signals.clone()),
+            matching: Matching::new(own, config.threshold, config.unexpected_max),
             table: Table::new(),
             copies: Queue::default(),
             grace: 0,
@@ -94,7 +98,8 @@ impl<D: Driver> Core<D> {
             chunks: Chunks::Rails,
             polls: 0,
             favours: 0,
-            closing: None,
+            closing: Queue::default(),
+            open_ranks: own,
             closed: false,
             parted: true,
             pending: Pending::new(signals.clone(), tells_apart),

@@ -7,6 +7,7 @@
 //! The *hit streak* counts those: up when a message was there or came, down when none did. A program that posts
 //! receives long before their messages polls for a few of them, and for no more until messages are there first again.
 
+use crate::matching::pool::Content;
 use crate::memory::span::Span;
 use crate::net::{Driver, Peek};
 use crate::proto::core::Core;
@@ -14,7 +15,7 @@ use crate::proto::receive::Taken;
 use crate::request::ANY_SOURCE;
 use crate::request::tag::EXACT;
 use crate::trace;
-use crate::wire::Kind;
+use crate::wire::{Ends, Envelope, Kind};
 
 /// Most packets that are treated before the message.
 const MOST: usize = 64;
@@ -35,20 +36,74 @@ pub(crate) enum Found {
 impl<D: Driver> Core<D> {
     /// Sends a short message at once, if nothing is before it and the driver has room. False: it is still to be sent.
     #[inline(always)]
-    pub(crate) fn send_inline(&mut self, to: u32, tag: u64, data: Span) -> bool {
-        self.gates.post_inline(to, tag, data)
-            || (self.gates[to as usize].lease.is_lent() && self.send_after_recall(to, tag, data))
+    pub(crate) fn send_inline(&mut self, mine: u16, to: u32, tag: u64, data: Span) -> bool {
+        let (process, to) = self.gates.ranks.place(to);
+        self.send_to(process, Envelope { tag, ends: Ends { from: mine, to } }, data)
     }
 
-    #[cold]
-    fn send_after_recall(&mut self, to: u32, tag: u64, data: Span) -> bool {
-        self.gates.recall(to) && self.gates.post_inline(to, tag, data)
+    /// As `send_inline`, to a process.
+    #[inline(always)]
+    pub(crate) fn send_to(&mut self, to: u32, envelope: Envelope, data: Span) -> bool {
+        self.gates.post_inline(to, envelope, data) || self.send_otherwise(to, envelope, data)
+    }
+
+    #[inline(never)]
+    fn send_otherwise(&mut self, to: u32, envelope: Envelope, data: Span) -> bool {
+        if to == self.process {
+            return self.send_here(envelope, data);
+        }
+        self.gates[to as usize].lease.is_lent()
+            && self.gates.recall(to)
+            && self.gates.post_inline(to, envelope, data)
+    }
+
+    /// Sends to a rank of this process, if a receive is there: one copy, from the sender's buffer to the receiver's.
+    /// Neither numbers nor credit are needed.
+    fn send_here(&mut self, Envelope { tag, ends }: Envelope, data: Span) -> bool {
+        if data.len() > self.gates.threshold
+            || self.closed
+            || !self.gates[self.process as usize].sends.is_empty()
+        {
+            return false;
+        }
+        let source = self.gates.own(ends.from);
+        let Some(request) = self.matching.take_posted(ends.to, source, tag) else { return false };
+        request.store(0, data);
+        let gate = &mut self.gates[self.process as usize];
+        let number = gate.tx_seq;
+        // For the trace; nothing is on its way here.
+        gate.tx_seq = number.wrapping_add(1);
+        gate.rx_seq = gate.tx_seq;
+        let moment = trace::moment();
+        trace::left(moment, || (source, self.gates.own(ends.to)), number.into(), (tag, data.len()));
+        self.received(request, source, data.len(), number.into());
+        true
+    }
+
+    /// Receives a message of a rank of this process that is there already.
+    fn recv_here(&mut self, mine: u16, from: u32, tag: u64, buffer: &mut [u8]) -> Found {
+        let Some(index) = self.matching.find_unexpected(mine, from, tag, EXACT) else {
+            return Found::Other;
+        };
+        let cell = self.matching.pool.get(index);
+        let (len, number) = (cell.len, cell.number);
+        if cell.content != Content::Eager || cell.got < len || len > buffer.len() {
+            return Found::Other;
+        }
+        // SAFETY: it fits; cells never lie in user buffers.
+        unsafe { self.matching.pool.payload(index).copy_to(buffer.as_mut_ptr()) };
+        self.matching.remove_unexpected(index);
+        self.matching.pool.put(index);
+        self.gates.count_received(self.process, len);
+        trace::received(|| (self.gates.own(mine), from), number, (tag, len));
+        Found::Message(len)
     }
 
     /// Receives a short message into `buffer` if it comes next, and no other receive is before.
     #[inline]
     pub(crate) fn recv_inline(
         &mut self,
+        mine: u16,
         from: u32,
         (tag, mask): (u64, u64),
         buffer: &mut [u8],
@@ -56,27 +111,33 @@ impl<D: Driver> Core<D> {
         if from == ANY_SOURCE || mask != EXACT || self.closed {
             return Found::Other;
         }
-        let gate = &self.gates[from as usize];
+        let (process, place) = self.gates.ranks.place(from);
+        if process == self.process {
+            return self.recv_here(mine, from, tag, buffer);
+        }
+        let gate = &self.gates[process as usize];
         if gate.reliable {
             return Found::Other;
         }
+        let ends = Ends { from: place, to: mine };
         let rail = gate.small;
         for _ in 0..MOST {
-            if self.matching.has_more(from, tag) {
+            if self.matching.has_more(mine, from, tag) {
                 return Found::Other;
             }
-            let Some((way, gate)) = self.gates.pair(rail, from) else { return Found::Other };
-            let (header, payload) = match way.driver.peek_small(from) {
+            let Some((way, gate)) = self.gates.pair(rail, process) else { return Found::Other };
+            let (header, payload) = match way.driver.peek_small(process) {
                 Peek::Packet(header, payload) => (header, payload),
                 Peek::Empty => return Found::Nothing,
                 Peek::Gone(_) => return Found::Other,
             };
             let len = payload.len();
             let ours = header.tag == tag
+                && header.ends == ends
                 && header.kind == Kind::Eager
                 && header.seq == gate.rx_seq
                 && header.payload as usize == len
-                && !self.matching.is_posted(from, tag);
+                && !self.matching.is_posted(mine, from, tag);
             if ours {
                 if len > buffer.len() {
                     return Found::Other;
@@ -85,17 +146,17 @@ impl<D: Driver> Core<D> {
                 gate.hits = (gate.hits + 1).min(LONGEST);
                 // SAFETY: it fits; packets never lie in user buffers.
                 unsafe { payload.copy_to(buffer.as_mut_ptr()) };
-                way.driver.release(from);
-                self.gates.count_received(from, len);
-                trace::received((self.rank, from), header.seq.into(), (tag, len));
+                way.driver.release(process);
+                self.gates.count_received(process, len);
+                trace::received(|| (self.gates.own(mine), from), header.seq.into(), (tag, len));
                 return Found::Message(len);
             }
             // What is wrong with it is found again by the next poll.
-            if !matches!(self.take(rail, from, &header, payload), Ok(Taken::Yes)) {
+            if !matches!(self.take(rail, process, &header, payload), Ok(Taken::Yes)) {
                 return Found::Other;
             }
             if let Some(way) = self.gates.rails.get_mut(rail) {
-                way.driver.release(from);
+                way.driver.release(process);
             }
         }
         Found::Other

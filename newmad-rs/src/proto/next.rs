@@ -91,7 +91,7 @@ impl<D: Driver> Core<D> {
     pub(crate) fn holds(&mut self, to: u32, request: Ref) -> bool {
         let threshold = self.gates.threshold;
         let chosen = &mut self.gates[to as usize].strategy;
-        if !chosen.holds || !self.patient || request.is_waiting() || to == self.rank {
+        if !chosen.holds || !self.patient || request.is_waiting() || to == self.process {
             return false;
         }
         if is_collective(request.tag) {
@@ -156,7 +156,7 @@ impl<D: Driver> Core<D> {
             || oldest.moved.get() > 0
             || oldest.is_scattered()
             || gate.strategy.overtaken >= PATIENCE
-            || to == self.rank;
+            || to == self.process;
         if decided {
             return self.send_one(to, oldest, limits);
         }
@@ -209,7 +209,7 @@ impl<D: Driver> Core<D> {
     ) -> Option<usize> {
         let mut parts = [Span::EMPTY; GATHER_MAX];
         // A packet to oneself arrives from where it is.
-        let places = if to == self.rank { &mut parts[..1] } else { &mut parts[..] };
+        let places = if to == self.process { &mut parts[..1] } else { &mut parts[..] };
         let moved = request.moved.get();
         let (count, bytes) = request.gather(moved, limits.mtu, places);
         self.post_message(request, &mut eager(request, bytes), &parts[..count]).then_some(bytes)
@@ -250,7 +250,7 @@ impl<D: Driver> Core<D> {
             return false;
         }
         if moment.is_some() {
-            self.trace_pack(moment, to, header.seq, order.clone());
+            self.trace_pack(moment, header.seq, order.clone());
         }
         let oldest = self.gates[to as usize].sends.front();
         let mut overtaken = true;
@@ -265,21 +265,17 @@ impl<D: Driver> Core<D> {
 
     /// Tells the trace of each message of a packet.
     #[cold]
-    fn trace_pack(
-        &self,
-        moment: Option<When>,
-        to: u32,
-        seq: u32,
-        order: impl Iterator<Item = Ref>,
-    ) {
+    fn trace_pack(&self, moment: Option<When>, seq: u32, order: impl Iterator<Item = Ref>) {
         let mut at = 0;
         for request in order {
-            let (number, len) = match request.is_announced(self.gates.threshold) {
-                true => (trace::announced(request.id.get()), ANNOUNCED),
-                false => (trace::packed(seq, at), entries::SHORT + request.capacity),
+            let announced = request.is_announced(self.gates.threshold);
+            let (number, len) = match announced {
+                true => (trace::announced(request.id.get()), 0),
+                false => (trace::packed(seq, at), request.capacity),
             };
-            trace::left(moment, (self.rank, to), number, (request.tag, request.capacity));
-            at += len;
+            let names = || (self.gates.own(request.mine.get()), request.peer);
+            trace::left(moment, names, number, (request.tag, request.capacity));
+            at += entries::head(request.envelope().ends, announced) + len;
         }
     }
 

@@ -18,7 +18,8 @@ use crate::request::{Op, Outcome, Ref};
 impl<D: Driver> Core<D> {
     /// Begins to wait for a message.
     pub(crate) fn start_probe(&mut self, probe: Ref) {
-        match self.matching.find_unexpected(probe.peer, probe.tag, probe.mask) {
+        let mine = probe.mine.get();
+        match self.matching.find_unexpected(mine, probe.peer, probe.tag, probe.mask) {
             Some(cell) => drop(self.found(probe, cell)),
             None => match self.gates.hopeless(probe.peer) {
                 Some((rank, cause)) => self.finish(probe, Outcome::Died(rank, cause)),
@@ -30,9 +31,10 @@ impl<D: Driver> Core<D> {
         }
     }
 
-    /// Looks for a message, and takes hold of it if `take`.
+    /// Looks for a message to the rank at this place, and takes hold of it if `take`.
     pub(crate) fn look_for(
         &mut self,
+        mine: u16,
         from: u32,
         (tag, mask): (u64, u64),
         take: bool,
@@ -40,7 +42,7 @@ impl<D: Driver> Core<D> {
         if self.closed {
             return Err(Error::Closed);
         }
-        let Some(index) = self.matching.find_unexpected(from, tag, mask) else {
+        let Some(index) = self.matching.find_unexpected(mine, from, tag, mask) else {
             return match self.gates.hopeless(from) {
                 Some((rank, cause)) => Err(Error::PeerDied { rank, cause }),
                 None => {
@@ -60,8 +62,8 @@ impl<D: Driver> Core<D> {
     #[cold]
     pub(crate) fn serve_probes(&mut self, index: u32) {
         let cell = self.matching.pool.get(index);
-        let (source, tag) = (cell.source, cell.tag);
-        for probe in self.matching.probes.iter() {
+        let (to, source, tag) = (cell.to, cell.source, cell.tag);
+        for probe in self.matching.probes(to) {
             if takes(probe, source, tag) {
                 self.matching.unpost(probe);
                 if self.found(probe, index) {
@@ -90,7 +92,7 @@ impl<D: Driver> Core<D> {
     fn lost(&self, index: u32) -> Option<Outcome> {
         let cell = self.matching.pool.get(index);
         let whole = cell.content == Content::Eager && cell.got == cell.len;
-        let gate = &self.gates[cell.source as usize];
+        let gate = &self.gates[cell.gate as usize];
         let cause = gate.refusal().filter(|_| !whole && !gate.is_open())?;
         Some(Outcome::Died(cell.source, cause))
     }
@@ -113,12 +115,12 @@ impl<D: Driver> Core<D> {
             return self.matching.pool.put(index);
         }
         let cell = self.matching.pool.get(index);
-        let (source, tag) = (cell.source, cell.tag);
-        if let Some(request) = self.matching.take_posted(source, tag) {
+        let (to, source, tag) = (cell.to, cell.source, cell.tag);
+        if let Some(request) = self.matching.take_posted(to, source, tag) {
             return self.take_cell(index, request);
         }
         self.matching.readd_unexpected(index);
-        if self.matching.has_probes() {
+        if self.matching.has_probes(to) {
             self.serve_probes(index);
         }
     }

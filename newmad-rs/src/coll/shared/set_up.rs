@@ -72,8 +72,9 @@ impl Group {
         let me = self.rank() as usize;
         let other = self.members()[usize::from(me == 0)];
         let engine = &self.context.session.engine;
-        let segments = |peer| {
+        let segments = |peer: u32| {
             engine.with(|core| {
+                let peer = core.gates.ranks.home(peer);
                 let mut rails = core.gates.rails.iter();
                 rails.find_map(|rail| rail.driver.segments(peer))
             })
