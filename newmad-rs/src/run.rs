@@ -3,10 +3,11 @@
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
+use marcel::plumbing::KernelMutex;
 use marcel::{Builder as ThreadBuilder, Mode, Runtime};
 use pioman::Manager;
 
-use crate::error::Error;
+use crate::error::{Cause, Error};
 use crate::session::{Builder, Session};
 
 /// Starts the green threads' runtime and the I/O manager as the knobs say, opens the session, runs `f` as a
@@ -24,7 +25,8 @@ pub fn run<T: Send>(f: impl FnOnce(&Session) -> T + Send) -> Result<T, Error> {
     let (runtime, manager) = start()?;
     runtime.run(|| {
         let session = Session::builder().manager(manager).open()?;
-        run_one(&session, f)
+        let result = catch_unwind(AssertUnwindSafe(|| f(&session)));
+        close(&session, result)
     })
 }
 
@@ -38,7 +40,7 @@ pub fn run<T: Send>(f: impl FnOnce(&Session) -> T + Send) -> Result<T, Error> {
 /// ```
 /// let sums = newmad::run_ranks(4, |session| {
 ///     let mut sum = [u64::from(session.rank())];
-///     session.group()?.allreduce(&mut sum, newmad::coll::Sum)?;
+///     session.world()?.allreduce(&mut sum, &newmad::coll::Op::sum()).wait()?;
 ///     Ok::<u64, newmad::Error>(sum[0])
 /// })?;
 /// assert!(sums.into_iter().all(|sum| sum.unwrap() == 6));
@@ -50,8 +52,12 @@ pub fn run<T: Send>(f: impl FnOnce(&Session) -> T + Send) -> Result<T, Error> {
 /// # Errors
 /// As [`run`]; `ranks` is 0 or more than 65536, or there is no memory for so many.
 /// # Panics
-/// When a rank does, after all have ended. A rank that waits for one that has panicked waits for ever, as for any that
-/// sends nothing: a rank that returns, or panics, first closes its session, which waits for the others.
+/// When a rank does, after all have ended. Its process leaves the job: what the other ranks of the process wait for, and what they begin
+/// from then on, fails with [`Error::PeerDied`], which names the rank that has panicked; ranks of other processes get the error that they get when
+/// a process has closed.
+///
+/// A rank that returns first closes its session, which waits for the others. What other ranks of the process wait for
+/// from it then fails with [`Cause::Left`](crate::Cause::Left); ranks of other processes learn of it when all ranks of the process have returned.
 pub fn run_ranks<T: Send>(
     ranks: u32,
     f: impl Fn(&Session) -> T + Send + Sync,
@@ -73,29 +79,40 @@ impl Builder {
         let f = &f;
         runtime.run(|| {
             let sessions = self.manager(manager).open_ranks(ranks)?;
-            marcel::scope(|scope| {
+            // The panic of the rank that panicked first: those of others may be its consequences.
+            let first = KernelMutex::new(None);
+            let run = |session: &Session| {
+                let result = catch_unwind(AssertUnwindSafe(|| f(session)));
+                let value = result.map_err(|panic| {
+                    first.lock().get_or_insert(panic);
+                    session.inner().fall(Cause::Panicked);
+                });
+                session.close().map(|()| value.ok())
+            };
+            let results = marcel::scope(|scope| {
                 let mut threads = Vec::with_capacity(sessions.len());
-                for session in sessions {
-                    let name = format!("rank {}", session.rank());
-                    let rank = ThreadBuilder::new().name(name);
-                    let spawned = rank.spawn_scoped(scope, move || run_one(&session, f));
-                    threads.push(
-                        spawned.map_err(|source| Error::Io { doing: "starting a rank", source })?,
-                    );
-                }
-                let mut results = Vec::with_capacity(threads.len());
-                let mut panicked = None;
-                for thread in threads {
-                    match thread.join() {
-                        Ok(result) => results.push(result),
-                        Err(panic) => panicked = panicked.or(Some(panic)),
+                for session in &sessions {
+                    let rank = ThreadBuilder::new().name(format!("rank {}", session.rank()));
+                    let run = &run;
+                    match rank.spawn_scoped(scope, move || run(session)) {
+                        Ok(thread) => threads.push(thread),
+                        Err(source) => {
+                            // Those that have started do not wait for it.
+                            session.inner().fall(Cause::Left);
+                            return Err(Error::Io { doing: "starting a rank", source });
+                        }
                     }
                 }
-                match panicked {
-                    Some(panic) => resume_unwind(panic),
-                    None => results.into_iter().collect(),
-                }
-            })
+                let results = threads.into_iter().map(|thread| match thread.join() {
+                    Ok(result) => result,
+                    Err(panic) => resume_unwind(panic),
+                });
+                results.collect::<Result<Vec<Option<T>>, Error>>()
+            });
+            match first.into_inner() {
+                Some(panic) => resume_unwind(panic),
+                None => Ok(results?.into_iter().flatten().collect()),
+            }
         })
     }
 }
@@ -107,9 +124,8 @@ fn start() -> Result<(Runtime, Arc<Manager>), Error> {
     Ok((runtime, manager))
 }
 
-/// Runs `f`, and closes the session.
-fn run_one<T>(session: &Session, f: impl FnOnce(&Session) -> T) -> Result<T, Error> {
-    let result = catch_unwind(AssertUnwindSafe(|| f(session)));
+/// Closes the session of a rank whose function has ended so.
+fn close<T>(session: &Session, result: std::thread::Result<T>) -> Result<T, Error> {
     let closed = session.close();
     match result {
         Ok(value) => closed.map(|()| value),

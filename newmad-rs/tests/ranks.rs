@@ -2,14 +2,13 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use newmad::{ANY, Error, SendOptions, Session, Tag};
+use newmad::{ANY, Cause, Error, SendOptions, Session, Tag};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 
 #[path = "common/collectives.rs"]
 mod collectives;
 #[path = "common/mod.rs"]
-#[allow(dead_code, reason = "shared with other tests")]
 mod common;
 
 const LIMIT: std::time::Duration = std::time::Duration::from_secs(120);
@@ -115,24 +114,105 @@ fn truncation_probes_and_synchronous_sends_work_between_ranks() {
 }
 
 #[test]
-fn a_rank_that_returns_early_waits_for_the_others_and_a_panic_comes_out() {
+fn a_rank_that_returns_early_holds_up_no_other() {
+    newmad::run_ranks(4, |session| {
+        if session.rank() < 2 {
+            let peer = 1 - session.rank();
+            for _ in 0..100 {
+                let sent = session.isend(peer, 1, vec![0; 8]).unwrap();
+                session.recv(peer, 1, &mut [0; 8]).unwrap();
+                sent.wait().unwrap();
+            }
+        }
+    })
+    .unwrap();
+}
+
+#[test]
+fn the_first_panic_comes_out() {
     let panic = std::panic::catch_unwind(|| {
         newmad::run_ranks(4, |session| {
             if session.rank() == 2 {
                 panic!("rank 2 has had enough");
             }
-            if session.rank() < 2 {
-                let peer = 1 - session.rank();
-                for _ in 0..100 {
-                    let sent = session.isend(peer, 1, vec![0; 8]).unwrap();
-                    session.recv(peer, 1, &mut [0; 8]).unwrap();
-                    sent.wait().unwrap();
-                }
-            }
+            session.recv(2, 1, &mut []).unwrap();
         })
     });
-    let panic = panic.unwrap_err();
-    assert_eq!(panic.downcast_ref::<&str>(), Some(&"rank 2 has had enough"));
+    assert_eq!(panic.unwrap_err().downcast_ref::<&str>(), Some(&"rank 2 has had enough"));
+}
+
+/// Rank 0 panics while the others wait for it, or for each other: returns what became of each of the others.
+fn panics(session: &Session) -> Option<Result<(), Error>> {
+    session.barrier().unwrap();
+    let rank = session.rank();
+    let wait = || match rank {
+        1 => session.recv(0, 1, &mut []).map(drop),
+        2 => session.recv(ANY, 1, &mut []).map(drop),
+        3 => session.send_with(0, 2, vec![0; 100_000], SendOptions::new().sync()),
+        4 => session.recv(5, 1, &mut []).map(drop),
+        5 => session.mprobe(4, 1).map(drop),
+        _ => session.world()?.barrier().wait(),
+    };
+    match rank {
+        0 => {
+            marcel::sleep(std::time::Duration::from_millis(20));
+            panic!("rank 0 has had enough")
+        }
+        _ => Some(wait().and_then(|()| session.send(0, 1, &[]))),
+    }
+}
+
+#[test]
+fn the_panic_of_one_rank_is_an_error_for_all_others_of_its_process() {
+    let errors = std::sync::Mutex::new(Vec::new());
+    let panic = std::panic::catch_unwind(|| {
+        newmad::run_ranks(8, |session| {
+            let error = panics(session).unwrap().unwrap_err();
+            // Nothing works any more.
+            let later = session.recv(ANY, 7, &mut []).unwrap_err();
+            assert!(matches!(later, Error::PeerDied { rank: 0, cause: Cause::Panicked }));
+            session.isend(1, 7, vec![0; 10]).unwrap().wait().unwrap_err();
+            errors.lock().unwrap().push(error);
+        })
+    });
+    assert_eq!(panic.unwrap_err().downcast_ref::<&str>(), Some(&"rank 0 has had enough"));
+    let errors = errors.into_inner().unwrap();
+    assert_eq!(errors.len(), 7);
+    for error in errors {
+        assert!(
+            matches!(
+                error,
+                Error::PeerDied { rank: 0, cause: Cause::Panicked } | Error::Revoked { .. }
+            ),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn a_rank_that_has_returned_is_gone_for_the_others_once_its_messages_have_arrived() {
+    let results = newmad::run_ranks(3, |session| {
+        if session.rank() == 0 {
+            for number in 0..2000u32 {
+                // Still queued, some of them, when this rank closes.
+                std::mem::forget(session.isend(1, 1, vec![number as u8; 4000]).unwrap());
+            }
+            return Ok(());
+        }
+        if session.rank() == 1 {
+            let mut buffer = [0; 4000];
+            for number in 0..2000u32 {
+                session.recv(0, 1, &mut buffer)?;
+                assert_eq!(buffer, [number as u8; 4000]);
+            }
+        }
+        session.recv(0, 1, &mut []).map(drop)
+    });
+    let gone = |result: &Result<(), Error>| {
+        matches!(result, Err(Error::PeerDied { rank: 0, cause: Cause::Left }))
+    };
+    let results = results.unwrap();
+    assert!(gone(&results[1]) && gone(&results[2]), "{results:?}");
 }
 
 #[test]
@@ -245,13 +325,49 @@ fn child() {
             }
             session.barrier()
         },
+        "pairs" => |session: &Session| pairs(session),
         "death" => |session: &Session| death(session),
+        "panic" => |session: &Session| {
+            // The second process's first rank.
+            session.barrier()?;
+            if session.rank() == 2 {
+                marcel::sleep(std::time::Duration::from_millis(20));
+                panic!("rank 2 has had enough");
+            }
+            let Err(Error::PeerDied { rank, cause }) = session.recv(2, 1, &mut []) else {
+                panic!("a message of a rank that panicked")
+            };
+            assert_eq!(rank, 2);
+            let local = session.process_ranks().contains(&2);
+            assert_eq!(cause, if local { Cause::Panicked } else { Cause::Left });
+            println!("rank {} got the error", session.rank());
+            Ok(())
+        },
         other => panic!("unknown scenario {other}"),
     };
-    let results = newmad::run_ranks(if scenario == "death" { 8 } else { own }, run);
+    let ranks = match scenario.as_str() {
+        "death" => 8,
+        "pairs" | "panic" => 2,
+        _ => own,
+    };
+    let results = newmad::run_ranks(ranks, run);
     for result in results.unwrap_or_else(|error| panic!("{error}")) {
         result.unwrap_or_else(|error| panic!("{error}"));
     }
+}
+
+/// Groups of one rank of each process: several of them share a process's board.
+fn pairs(session: &Session) -> Result<(), Error> {
+    let rank = session.rank();
+    for round in 0..5 {
+        let group = session.group(&[rank % 2, rank % 2 + 2])?;
+        for turn in 0..200u64 {
+            let mut sum = [turn * 10 + u64::from(rank) + round];
+            group.allreduce(&mut sum, &newmad::coll::Op::sum()).wait()?;
+            assert_eq!(sum, [2 * (turn * 10 + u64::from(rank % 2) + round) + 2]);
+        }
+    }
+    session.barrier()
 }
 
 /// The second of two processes dies while each rank of the first waits for one of its ranks.
@@ -259,16 +375,18 @@ fn death(session: &Session) -> Result<(), Error> {
     let rank = session.rank();
     session.barrier()?;
     if rank >= 8 {
-        session.recv(rank - 8, 1, &mut [])?;
         if rank == 8 {
-            // Some have announced, and some wait for what never comes.
-            std::thread::sleep(std::time::Duration::from_millis(200));
+            // All are past the barrier; some will have announced, and some wait for what never comes.
+            for _ in 0..8 {
+                session.recv(ANY, 1, &mut [])?;
+            }
+            marcel::sleep(std::time::Duration::from_millis(200));
             std::process::abort();
         }
         session.recv(ANY, 99, &mut [])?;
         return Ok(());
     }
-    session.send(rank + 8, 1, &[])?;
+    session.send(8, 1, &[])?;
     let begun = std::time::Instant::now();
     let (result, named) = match rank % 3 {
         0 => (session.recv(rank + 8, 2, &mut []).map(drop), Some(rank + 8)),
@@ -299,6 +417,21 @@ fn processes_of_several_ranks_exchange_messages() {
 fn processes_of_several_ranks_do_collectives() {
     for driver in ["shm", "tcp"] {
         common::launch("collectives", 3, &[("NMAD_DRIVER", driver)]).succeed(LIMIT);
+    }
+}
+
+#[test]
+fn groups_of_ranks_that_share_processes_do_not_share_places() {
+    common::launch("pairs", 2, &[]).succeed(LIMIT);
+}
+
+#[test]
+fn every_rank_hears_of_a_panic_in_another_process() {
+    let ended = common::launch("panic", 3, &[]).end(LIMIT);
+    for (process, ranks) in [2, 1, 2].into_iter().enumerate() {
+        let text = &ended[process].text;
+        assert_eq!(text.matches("got the error").count(), ranks, "{ended:#?}");
+        assert_eq!(ended[process].code == Some(0), process != 1, "{ended:#?}");
     }
 }
 

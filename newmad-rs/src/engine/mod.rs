@@ -50,7 +50,7 @@ use crate::engine::spin::{Budget, Poll, spin};
 use crate::error::Error;
 use crate::gate::lease::InlineLease;
 use crate::gate::ranks::Ranks;
-use crate::gate::signals::Signals;
+use crate::gate::signals::{FINE, SEVERAL, Signals};
 use crate::memory::span::Span;
 use crate::net::{AnyDriver, Driver};
 use crate::proto::core::Core;
@@ -58,6 +58,7 @@ use crate::proto::inline::Found;
 use crate::request::{Ref, Request};
 use crate::strategy::selection::assert_caller;
 use crate::sys::KeepErrno;
+use crate::wire::{Ends, Envelope};
 
 /// Requests are on the submission list.
 pub(crate) const WORK: u64 = 1;
@@ -124,6 +125,7 @@ impl Engine {
         let signals = core.signals.clone();
         let doorbells = Doorbells::new(&core.gates.rails)?;
         let ranks = core.gates.ranks.clone();
+        signals.set_way(SEVERAL, !ranks.are_one_each());
         let leases = core.gates.iter().map(|gate| gate.lease.lease()).collect();
         let offload = Offload::read(core.gates.rails.iter().all(|rail| !rail.driver.can_break()))?;
         let (lock, watching) = (BiasedLock::new(core), AtomicBool::new(false));
@@ -185,12 +187,14 @@ impl Engine {
     /// be done than to give it to the driver. False: it is still to be sent.
     #[inline]
     pub(crate) fn send_now(&self, mine: u16, to: u32, tag: u64, data: &[u8]) -> bool {
-        if self.signals.fine.load(Ordering::Relaxed) {
+        if self.signals.has_way(FINE | SEVERAL) {
             return self.send_apart(mine, to, tag, data);
         }
         // SAFETY: borrowed; the driver copies it.
         let data = unsafe { Span::new(data.as_ptr(), data.len()) };
-        self.enter(|core| core.send_inline(mine, to, tag, data)).unwrap_or(false)
+        // Ranks and processes have the same numbers.
+        let envelope = Envelope { tag, ends: Ends::default() };
+        self.enter(|core| core.send_to(to, envelope, data)).unwrap_or(false)
     }
 
     /// Receives a short message into `buffer` without a request, if the engine is free and it is there, or comes soon:

@@ -4,10 +4,11 @@ use std::sync::atomic::Ordering;
 
 use crate::error::Cause;
 use crate::gate::gates::Verdict;
+use crate::gate::signals::FINE;
 use crate::gate::{NO_RAIL, rails};
 use crate::net::Driver;
 use crate::proto::core::Core;
-use crate::request::{ANY_SOURCE, Op, Outcome, Ref};
+use crate::request::{ANY_SOURCE, Op, Ref};
 use crate::sys::now_ns;
 
 /// Most rounds of one call of [`Core::progress`]; more than one only while large copies go on.
@@ -44,7 +45,7 @@ impl<D: Driver> Core<D> {
         if self.gates.backlog > 0 {
             self.flush_all();
         }
-        if self.signals.fine.load(Ordering::Relaxed)
+        if self.signals.has_way(FINE)
             && let Some(to) = to
         {
             // Its sender found the engine held.
@@ -56,8 +57,8 @@ impl<D: Driver> Core<D> {
     #[inline]
     pub(crate) fn start(&mut self, request: Ref) {
         self.pending.begin(request);
-        if self.closed {
-            return self.finish(request, Outcome::Closed);
+        if self.deaf && request.op != Op::Close || self.closed {
+            return self.finish(request, self.end());
         }
         match request.op {
             Op::Send => self.start_send(request),
@@ -203,8 +204,11 @@ impl<D: Driver> Core<D> {
         if self.gates.backlog > 0 {
             any |= self.flush_all();
         }
-        if self.is_closing() {
-            self.try_close();
+        if self.ends {
+            self.try_leave();
+            if self.is_closing() {
+                self.try_close();
+            }
         }
         any
     }

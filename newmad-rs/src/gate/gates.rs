@@ -64,6 +64,8 @@ pub(crate) struct Gates<D> {
     pub(crate) backlog: usize,
     /// Processes that are neither dead nor gone, this one included.
     pub(crate) living: usize,
+    /// No short message is sent beside the protocol any more.
+    pub(crate) ending: bool,
     /// The process that failed last, if any did.
     pub(crate) last_failed: Option<(u32, Cause)>,
     signals: Arc<Signals>,
@@ -104,6 +106,7 @@ impl<D: Driver> Gates<D> {
             threshold: config.threshold,
             backlog: 0,
             living: ranks.processes() as usize,
+            ending: false,
             ranks,
             last_failed: None,
             signals,
@@ -298,8 +301,11 @@ impl<D: Driver> Gates<D> {
         let gate = &mut self.all[peer as usize];
         let plain = self.rails.get(gate.small).is_some_and(|way| !way.reliable);
         gate.reliable = !(plain && gate.reliability.is_settled());
-        let inline =
-            here && !gate.reliable && gate.life == Life::Alive && gate.strategy.is_simple();
+        let inline = here
+            && !self.ending
+            && !gate.reliable
+            && gate.life == Life::Alive
+            && gate.strategy.is_simple();
         gate.inline = if inline { gate.mtu.saturating_add(1) } else { 0 };
     }
 
@@ -309,6 +315,7 @@ impl<D: Driver> Gates<D> {
     }
 
     /// Whether nothing can come from that rank any more: which rank has failed, and why.
+    #[inline(always)]
     pub(crate) fn hopeless(&self, from: u32) -> Option<(u32, Cause)> {
         if from == ANY_SOURCE {
             // Another thread of this process could still send, but when every peer is gone and one of them
@@ -447,7 +454,7 @@ impl<D: Driver> Gates<D> {
             let Envelope { tag, ends } = envelope;
             trace::left(
                 moment,
-                || self.names(ends.from, to, ends.to),
+                || self.names(ends.from(), to, ends.to()),
                 numbers.0.into(),
                 (tag, len),
             );
@@ -623,7 +630,7 @@ impl<D: Driver> Gates<D> {
     }
 
     /// A receive has got an eager message of that length.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn count_received(&mut self, from: u32, len: usize) {
         if self.all[from as usize].credit.count_received(len) {
             self.return_credit(from);

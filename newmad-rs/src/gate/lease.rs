@@ -49,7 +49,7 @@ impl InlineLease {
             && self.send.post_eager(self.numbers, envelope, data);
         if posted {
             let (Envelope { tag, ends }, firsts) = (envelope, self.firsts);
-            let names = || (firsts.0 + u32::from(ends.from), firsts.1 + u32::from(ends.to));
+            let names = || (firsts.0 + u32::from(ends.from()), firsts.1 + u32::from(ends.to()));
             trace::left(moment, names, self.numbers.0.into(), (tag, data.len()));
             self.numbers.0 = self.numbers.0.wrapping_add(1);
             self.credit -= cost;

@@ -52,6 +52,11 @@ impl Ranks {
         Ok(Arc::new(Ranks { first: first.into(), home: home.collect() }))
     }
 
+    /// Whether each process holds one: then ranks and processes have the same numbers.
+    pub(crate) fn are_one_each(&self) -> bool {
+        self.home.is_empty()
+    }
+
     /// All of them.
     pub(crate) fn all(&self) -> u32 {
         self.first[self.first.len() - 1]

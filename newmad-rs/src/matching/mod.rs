@@ -60,8 +60,9 @@ struct Tables {
 
 /// See the module.
 pub(crate) struct Matching {
-    /// By the rank's place in its process.
-    ranks: Box<[Tables]>,
+    /// Of the rank at place 0, which most processes hold alone, and of the others.
+    first: Tables,
+    others: Box<[Tables]>,
     pub(crate) pool: Pool,
 }
 
@@ -202,28 +203,40 @@ impl Tables {
     }
 }
 
+/// Those of the rank at this place.
+#[inline(always)]
+fn tables<'a>(first: &'a mut Tables, others: &'a mut [Tables], rank: u16) -> &'a mut Tables {
+    match rank.checked_sub(1) {
+        None => first,
+        Some(other) => &mut others[usize::from(other)],
+    }
+}
+
 impl Matching {
     /// Of so many ranks. `largest`: longest eager message; `max`: bound of the memory for unexpected ones.
     pub(crate) fn new(ranks: usize, largest: usize, max: usize) -> Matching {
         let buckets = if ranks == 1 { BUCKETS } else { FEW_BUCKETS };
-        let ranks = (0..ranks).map(|_| Tables::new(buckets)).collect();
-        Matching { ranks, pool: Pool::new(largest, max) }
+        let others = (1..ranks).map(|_| Tables::new(buckets)).collect();
+        Matching { first: Tables::new(buckets), others, pool: Pool::new(largest, max) }
     }
 
     #[inline(always)]
     fn of(&mut self, rank: u16) -> &mut Tables {
-        &mut self.ranks[usize::from(rank)]
+        tables(&mut self.first, &mut self.others, rank)
     }
 
     #[inline(always)]
     fn get(&self, rank: u16) -> &Tables {
-        &self.ranks[usize::from(rank)]
+        match rank.checked_sub(1) {
+            None => &self.first,
+            Some(other) => &self.others[usize::from(other)],
+        }
     }
 
     /// Whether there is such a rank.
     #[inline(always)]
     pub(crate) fn has(&self, rank: u16) -> bool {
-        usize::from(rank) < self.ranks.len()
+        usize::from(rank) <= self.others.len()
     }
 
     /// Adds a receive, or a probe, for which no message is there.
@@ -263,7 +276,7 @@ impl Matching {
     /// Takes the receive that a message from `source` with `tag` goes to; `None` also if there is no such rank.
     #[inline]
     pub(crate) fn take_posted(&mut self, to: u16, source: u32, tag: u64) -> Option<Ref> {
-        self.ranks.get_mut(usize::from(to))?.take_posted(source, tag)
+        self.has(to).then(|| self.of(to))?.take_posted(source, tag)
     }
 
     /// The unexpected message that a receive of that rank gets, if there is one; it stays in its lists.
@@ -283,12 +296,12 @@ impl Matching {
     ) -> Result<Option<u32>, Malformed> {
         let (tag, len) = (header.tag, header.len as usize);
         let bytes = if content == Content::Eager { len } else { 0 };
-        if !self.pool.can_hold(bytes) || !self.has(header.ends.to) {
+        if !self.pool.can_hold(bytes) || !self.has(header.ends.to()) {
             return Err(Malformed);
         }
         let Some(index) = self.pool.take(bytes) else { return Ok(None) };
         let cell = self.pool.get_mut(index);
-        (cell.gate, cell.source, cell.to) = (source.gate, source.rank, header.ends.to);
+        (cell.gate, cell.source, cell.to) = (source.gate, source.rank, header.ends.to());
         (cell.tag, cell.len, cell.got) = (tag, len, 0);
         (cell.content, cell.claimed, cell.number) = (content, None, number);
         self.add_unexpected(index);
@@ -298,7 +311,8 @@ impl Matching {
     /// Adds an unexpected message; its cell's ranks and tag are set.
     pub(crate) fn add_unexpected(&mut self, index: u32) {
         let cell = self.pool.get_mut(index);
-        let tables = &mut self.ranks[usize::from(cell.to)];
+        let to = cell.to;
+        let tables = tables(&mut self.first, &mut self.others, to);
         cell.arrival = tables.arrivals;
         tables.arrivals += 1;
         tables.insert(&mut self.pool, index, |_, ends| (ends.tail, NONE));
@@ -307,7 +321,8 @@ impl Matching {
     /// Adds an unexpected message again, where it was.
     pub(crate) fn readd_unexpected(&mut self, index: u32) {
         let (arrival, to) = (self.pool.get(index).arrival, self.pool.get(index).to);
-        self.ranks[usize::from(to)].insert(&mut self.pool, index, |(pool, list), ends| {
+        let tables = tables(&mut self.first, &mut self.others, to);
+        tables.insert(&mut self.pool, index, |(pool, list), ends| {
             let (mut before, mut after) = (NONE, ends.head);
             while after != NONE && pool.get(after).arrival < arrival {
                 (before, after) = (after, pool.get(after).next[list]);
@@ -319,12 +334,13 @@ impl Matching {
     /// Takes an unexpected message out of its lists; its cell stays taken.
     pub(crate) fn remove_unexpected(&mut self, index: u32) {
         let to = self.pool.get(index).to;
-        self.ranks[usize::from(to)].remove_unexpected(&mut self.pool, index);
+        let tables = tables(&mut self.first, &mut self.others, to);
+        tables.remove_unexpected(&mut self.pool, index);
     }
 
     /// Takes out and frees the unexpected messages that `which` points at. Walks everything: for rare events.
     pub(crate) fn drop_unexpected(&mut self, which: impl Fn(&Cell) -> bool) {
-        for tables in &mut self.ranks {
+        for tables in core::iter::once(&mut self.first).chain(&mut self.others) {
             let mut index = tables.unexpected[2][0].head;
             while index != NONE {
                 let next = self.pool.get(index).next[2];
@@ -339,7 +355,7 @@ impl Matching {
 
     /// A posted receive or a probe that `which` points at. Walks everything: for rare events.
     pub(crate) fn find_posted(&self, which: impl Fn(Ref) -> bool) -> Option<Ref> {
-        self.ranks.iter().find_map(|tables| {
+        core::iter::once(&self.first).chain(&self.others).find_map(|tables| {
             let queues = tables.posted.iter().chain(tables.posted_any.iter());
             let mut queues = queues.chain([&tables.posted_masked, &tables.probes]);
             queues.find_map(|queue| queue.find(&which))

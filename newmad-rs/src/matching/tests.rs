@@ -195,8 +195,8 @@ proptest! {
             matching.unpost(request);
         }
         prop_assert!(matching.find_posted(|_| true).is_none());
-        prop_assert_eq!(matching.ranks[0].wild, 0);
-        prop_assert_eq!(matching.ranks[0].count, 0);
-        prop_assert!(matching.ranks[0].unexpected.iter().flatten().all(|ends| ends.head == NONE && ends.tail == NONE));
+        prop_assert_eq!(matching.first.wild, 0);
+        prop_assert_eq!(matching.first.count, 0);
+        prop_assert!(matching.first.unexpected.iter().flatten().all(|ends| ends.head == NONE && ends.tail == NONE));
     }
 }

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use crate::error::Cause;
 use crate::gate::config::Config;
 use crate::gate::gates::Gates;
 use crate::gate::ranks::Ranks;
@@ -57,6 +58,15 @@ pub(crate) struct Core<D> {
     /// Requests of ranks that close. When all ranks do, the process leaves.
     pub(crate) closing: Queue,
     pub(crate) open_ranks: usize,
+    /// By place: the ranks of this process that have closed, and from which nothing more comes.
+    pub(crate) left: Box<[bool]>,
+    pub(crate) any_left: bool,
+    /// A rank closes, or has failed: each round has something to do for that.
+    pub(crate) ends: bool,
+    /// The rank whose failure is this process's, if one has failed.
+    pub(crate) fallen: Option<(u32, Cause)>,
+    /// Nothing is received any more: `closed`, or a rank has failed.
+    pub(crate) deaf: bool,
     pub(crate) closed: bool,
     /// Every other rank has left or is dead, as far as the connection manager knows; where there is none, always.
     pub(crate) parted: bool,
@@ -100,6 +110,11 @@ impl<D: Driver> Core<D> {
             favours: 0,
             closing: Queue::default(),
             open_ranks: own,
+            left: vec![false; own].into_boxed_slice(),
+            any_left: false,
+            ends: false,
+            fallen: None,
+            deaf: false,
             closed: false,
             parted: true,
             pending: Pending::new(signals.clone(), tells_apart),

@@ -7,6 +7,7 @@
 //! The *hit streak* counts those: up when a message was there or came, down when none did. A program that posts
 //! receives long before their messages polls for a few of them, and for no more until messages are there first again.
 
+use crate::matching::Source;
 use crate::matching::pool::Content;
 use crate::memory::span::Span;
 use crate::net::{Driver, Peek};
@@ -15,7 +16,7 @@ use crate::proto::receive::Taken;
 use crate::request::ANY_SOURCE;
 use crate::request::tag::EXACT;
 use crate::trace;
-use crate::wire::{Ends, Envelope, Kind};
+use crate::wire::{Ends, Envelope, Header, Kind};
 
 /// Most packets that are treated before the message.
 const MOST: usize = 64;
@@ -34,14 +35,8 @@ pub(crate) enum Found {
 }
 
 impl<D: Driver> Core<D> {
-    /// Sends a short message at once, if nothing is before it and the driver has room. False: it is still to be sent.
-    #[inline(always)]
-    pub(crate) fn send_inline(&mut self, mine: u16, to: u32, tag: u64, data: Span) -> bool {
-        let (process, to) = self.gates.ranks.place(to);
-        self.send_to(process, Envelope { tag, ends: Ends { from: mine, to } }, data)
-    }
-
-    /// As `send_inline`, to a process.
+    /// Sends a short message to a process at once, if nothing is before it and the driver has room. False: it is still to
+    /// be sent.
     #[inline(always)]
     pub(crate) fn send_to(&mut self, to: u32, envelope: Envelope, data: Span) -> bool {
         self.gates.post_inline(to, envelope, data) || self.send_otherwise(to, envelope, data)
@@ -57,26 +52,40 @@ impl<D: Driver> Core<D> {
             && self.gates.post_inline(to, envelope, data)
     }
 
-    /// Sends to a rank of this process, if a receive is there: one copy, from the sender's buffer to the receiver's.
-    /// Neither numbers nor credit are needed.
+    /// Sends to a rank of this process. If a receive is there: one copy, from the sender's buffer to the receiver's.
     fn send_here(&mut self, Envelope { tag, ends }: Envelope, data: Span) -> bool {
-        if data.len() > self.gates.threshold
-            || self.closed
-            || !self.gates[self.process as usize].sends.is_empty()
+        let (process, len) = (self.process, data.len());
+        if len > self.gates.threshold || self.deaf || !self.gates[process as usize].sends.is_empty()
         {
             return false;
         }
-        let source = self.gates.own(ends.from);
-        let Some(request) = self.matching.take_posted(ends.to, source, tag) else { return false };
-        request.store(0, data);
-        let gate = &mut self.gates[self.process as usize];
-        let number = gate.tx_seq;
-        // For the trace; nothing is on its way here.
-        gate.tx_seq = number.wrapping_add(1);
-        gate.rx_seq = gate.tx_seq;
+        let source = Source { gate: process, rank: self.gates.own(ends.from()) };
         let moment = trace::moment();
-        trace::left(moment, || (source, self.gates.own(ends.to)), number.into(), (tag, data.len()));
-        self.received(request, source, data.len(), number.into());
+        let number = u64::from(self.gates[process as usize].tx_seq);
+        match self.matching.take_posted(ends.to(), source.rank, tag) {
+            Some(request) => {
+                request.store(0, data);
+                self.received(request, source.rank, len, number);
+            }
+            None => {
+                if !self.gates.spend_credit(process, len) {
+                    return false;
+                }
+                let payload = len as u32;
+                let header =
+                    Header { tag, ends, len: len as u64, payload, ..Header::new(Kind::Eager) };
+                let Ok(Some(cell)) = self.keep(source, &header, Content::Eager, number) else {
+                    self.gates[process as usize].credit.take_back(len);
+                    return false;
+                };
+                self.matching.pool.append(cell, data);
+            }
+        }
+        trace::left(moment, || (source.rank, self.gates.own(ends.to())), number, (tag, len));
+        // For the trace: nothing is on its way here.
+        let gate = &mut self.gates[process as usize];
+        gate.tx_seq = gate.tx_seq.wrapping_add(1);
+        gate.rx_seq = gate.tx_seq;
         true
     }
 
@@ -108,7 +117,7 @@ impl<D: Driver> Core<D> {
         (tag, mask): (u64, u64),
         buffer: &mut [u8],
     ) -> Found {
-        if from == ANY_SOURCE || mask != EXACT || self.closed {
+        if from == ANY_SOURCE || mask != EXACT || self.deaf {
             return Found::Other;
         }
         let (process, place) = self.gates.ranks.place(from);
@@ -119,7 +128,7 @@ impl<D: Driver> Core<D> {
         if gate.reliable {
             return Found::Other;
         }
-        let ends = Ends { from: place, to: mine };
+        let ends = Ends::new(place, mine);
         let rail = gate.small;
         for _ in 0..MOST {
             if self.matching.has_more(mine, from, tag) {

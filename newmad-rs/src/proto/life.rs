@@ -205,15 +205,81 @@ impl<D: Driver> Core<D> {
     pub(crate) fn start_close(&mut self, request: Ref) {
         self.closing.push(request, Place::Closing);
         self.open_ranks -= 1;
+        self.ends = true;
+        self.try_leave();
         if self.is_closing() {
             self.try_close();
         }
     }
 
-    /// Whether all ranks close.
+    /// Ranks that close have left once what they sent to the others of this process has arrived: ends what waits for more.
+    #[cold]
+    pub(crate) fn try_leave(&mut self) {
+        if self.left.len() == 1 {
+            // Its process leaves with it.
+            return;
+        }
+        for mine in 0..self.left.len() as u16 {
+            let closes = self.closing.find(|request| request.mine.get() == mine).is_some();
+            if !closes || self.left[usize::from(mine)] {
+                continue;
+            }
+            let own = &self.gates[self.process as usize].sends;
+            if own.find(|request| request.mine.get() == mine).is_some() {
+                continue;
+            }
+            self.left[usize::from(mine)] = true;
+            self.any_left = true;
+            let rank = self.gates.own(mine);
+            self.fail_posted(
+                |request| request.peer == rank && request.mine.get() != mine,
+                Why::Died(Cause::Left),
+            );
+        }
+    }
+
+    /// A rank of this process has failed, and with it the process: what its ranks wait for ends, what they begin from now
+    /// on fails, and the other processes are told that this one leaves. Messages that are on their way go on.
+    #[cold]
+    pub(crate) fn fall(&mut self, mine: u16, cause: Cause) {
+        if self.deaf {
+            return;
+        }
+        let rank = self.gates.own(mine);
+        self.fallen = Some((rank, cause));
+        (self.deaf, self.ends) = (true, true);
+        self.gates.ending = true;
+        for peer in 0..self.gates.len() as u32 {
+            self.gates.consider(peer);
+        }
+        self.clear(self.process, Why::Fell(rank, cause));
+        self.fail_posted(|_| true, Why::Fell(rank, cause));
+        self.try_close();
+    }
+
+    /// How requests end that are begun after the end.
+    #[cold]
+    pub(crate) fn end(&self) -> Outcome {
+        match self.fallen {
+            Some((rank, cause)) => Outcome::Died(rank, cause),
+            None => Outcome::Closed,
+        }
+    }
+
+    /// Whether nothing can come from that rank any more: which rank is gone, and why.
+    #[inline(always)]
+    pub(crate) fn hopeless(&self, from: u32) -> Option<(u32, Cause)> {
+        let has_left = |place: u32| self.left.get(place as usize).is_some_and(|&left| left);
+        if self.any_left && has_left(from.wrapping_sub(self.gates.own(0))) {
+            return Some((from, Cause::Left));
+        }
+        self.gates.hopeless(from)
+    }
+
+    /// Whether the process leaves: all its ranks close, or one has failed.
     #[inline]
     pub(crate) fn is_closing(&self) -> bool {
-        self.open_ranks == 0 && !self.closed
+        (self.open_ranks == 0 || self.fallen.is_some()) && !self.closed
     }
 
     /// Says goodbye where everything has been sent; ends the session when every peer has.
@@ -270,15 +336,19 @@ impl<D: Driver> Core<D> {
         if !alone {
             return;
         }
-        self.closed = true;
+        (self.closed, self.deaf) = (true, true);
+        let why = match self.fallen {
+            Some((rank, cause)) => Why::Fell(rank, cause),
+            None => Why::Closed,
+        };
         for peer in 0..self.gates.len() as u32 {
             if peer != self.process && self.gates[peer as usize].is_open() {
                 self.gates[peer as usize].life = Life::Dead(Cause::Left);
                 self.gates.hang_up(peer);
             }
-            self.clear(peer, Why::Closed);
+            self.clear(peer, why);
         }
-        self.fail_posted(|_| true, Why::Closed);
+        self.fail_posted(|_| true, why);
         while let Some(request) = self.closing.pop() {
             self.finish(request, Outcome::Done);
         }
@@ -293,6 +363,8 @@ impl<D: Driver> Core<D> {
 #[derive(Clone, Copy)]
 enum Why {
     Died(Cause),
+    /// This rank of the process has failed.
+    Fell(u32, Cause),
     Closed,
 }
 
@@ -300,6 +372,7 @@ impl Why {
     fn of(self, request: Ref) -> Outcome {
         match self {
             Why::Died(cause) => Outcome::Died(request.partner(), cause),
+            Why::Fell(rank, cause) => Outcome::Died(rank, cause),
             Why::Closed => Outcome::Closed,
         }
     }

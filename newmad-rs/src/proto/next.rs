@@ -31,7 +31,7 @@ struct Window {
 
 impl Window {
     fn of(gate: &Gate, threshold: usize) -> Window {
-        let nothing = Message { tag: 0, len: 0, priority: 0, announced: false };
+        let nothing = Message { tag: 0, len: 0, priority: 0, announced: false, named: false };
         let mut window = Window { requests: [None; WINDOW], messages: [nothing; WINDOW], len: 0 };
         // A scattered message leaves alone, when it is the oldest.
         let shown = gate.sends.iter().take_while(|request| !request.is_scattered());
@@ -58,7 +58,8 @@ pub(crate) struct Tuning {
 fn message(request: Ref, threshold: usize) -> Message {
     let len = request.capacity;
     let announced = request.is_announced(threshold);
-    Message { tag: request.tag, len, priority: request.priority, announced }
+    let named = request.envelope().ends.are_named();
+    Message { tag: request.tag, len, priority: request.priority, announced, named }
 }
 
 impl<D: Driver> Core<D> {
@@ -275,7 +276,7 @@ impl<D: Driver> Core<D> {
             };
             let names = || (self.gates.own(request.mine.get()), request.peer);
             trace::left(moment, names, number, (request.tag, request.capacity));
-            at += entries::head(request.envelope().ends, announced) + len;
+            at += entries::head(request.envelope().ends.are_named(), announced) + len;
         }
     }
 

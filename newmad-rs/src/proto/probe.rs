@@ -21,7 +21,7 @@ impl<D: Driver> Core<D> {
         let mine = probe.mine.get();
         match self.matching.find_unexpected(mine, probe.peer, probe.tag, probe.mask) {
             Some(cell) => drop(self.found(probe, cell)),
-            None => match self.gates.hopeless(probe.peer) {
+            None => match self.hopeless(probe.peer) {
                 Some((rank, cause)) => self.finish(probe, Outcome::Died(rank, cause)),
                 None => {
                     self.matching.post(probe);
@@ -39,11 +39,14 @@ impl<D: Driver> Core<D> {
         (tag, mask): (u64, u64),
         take: bool,
     ) -> Result<Option<(u32, Status)>, Error> {
-        if self.closed {
-            return Err(Error::Closed);
+        if self.deaf {
+            return Err(match self.fallen {
+                Some((rank, cause)) => Error::PeerDied { rank, cause },
+                None => Error::Closed,
+            });
         }
         let Some(index) = self.matching.find_unexpected(mine, from, tag, mask) else {
-            return match self.gates.hopeless(from) {
+            return match self.hopeless(from) {
                 Some((rank, cause)) => Err(Error::PeerDied { rank, cause }),
                 None => {
                     self.gates.want_source(from);
@@ -111,7 +114,7 @@ impl<D: Driver> Core<D> {
 
     /// A message that is held goes back where it was.
     pub(crate) fn put_back(&mut self, index: u32) {
-        if self.closed || self.lost(index).is_some() {
+        if self.deaf || self.lost(index).is_some() {
             return self.matching.pool.put(index);
         }
         let cell = self.matching.pool.get(index);

@@ -37,25 +37,27 @@ impl<D: Driver> Core<D> {
         for _ in 0..BATCH {
             match self.gates.rails[rail].driver.peek_small(from) {
                 Peek::Empty => break,
-                Peek::Packet(header, payload) => match self.take(rail, from, &header, payload) {
-                    Ok(Taken::Lost) => return true,
-                    Ok(Taken::Yes) => {
-                        self.gates.rails[rail].driver.release(from);
-                        any = true;
-                        if waited && self.pending.count() == 0 {
-                            // That was what the caller waited for; what else has come can stay where it is.
+                Peek::Packet(header, payload) => {
+                    match self.take_packet(rail, from, &header, payload) {
+                        Ok(Taken::Lost) => return true,
+                        Ok(Taken::Yes) => {
+                            self.gates.rails[rail].driver.release(from);
+                            any = true;
+                            if waited && self.pending.count() == 0 {
+                                // That was what the caller waited for; what else has come can stay where it is.
+                                break;
+                            }
+                        }
+                        Ok(Taken::No) => {
+                            self.starve();
                             break;
                         }
+                        Err(_) => {
+                            self.fail_peer(from, Cause::Malformed);
+                            return true;
+                        }
                     }
-                    Ok(Taken::No) => {
-                        self.starve();
-                        break;
-                    }
-                    Err(_) => {
-                        self.fail_peer(from, Cause::Malformed);
-                        return true;
-                    }
-                },
+                }
                 Peek::Gone(cause) => {
                     // What it sent on the large track before may still be there.
                     let expected = self.gates[from as usize].large_expected > 0;
@@ -74,8 +76,18 @@ impl<D: Driver> Core<D> {
     }
 
     /// Takes a packet of the small track.
-    #[inline]
     pub(crate) fn take(
+        &mut self,
+        rail: usize,
+        from: u32,
+        header: &Header,
+        payload: Span,
+    ) -> Result<Taken, Malformed> {
+        self.take_packet(rail, from, header, payload)
+    }
+
+    #[inline(always)]
+    fn take_packet(
         &mut self,
         rail: usize,
         from: u32,
@@ -90,8 +102,8 @@ impl<D: Driver> Core<D> {
         }
         if header.kind == Kind::Eager
             && payload.len() == header.payload as usize
-            && let Some(rank) = gate.rank(header.ends.from)
-            && let Some(request) = self.matching.take_posted(header.ends.to, rank, header.tag)
+            && let Some(rank) = gate.rank(header.ends.from())
+            && let Some(request) = self.matching.take_posted(header.ends.to(), rank, header.tag)
         {
             // Most packets, in short.
             gate.rx_seq = gate.rx_seq.wrapping_add(1);
@@ -189,8 +201,8 @@ impl<D: Driver> Core<D> {
     /// One of its ranks does not exist.
     #[inline]
     fn source(&self, from: u32, header: &Header) -> Result<Source, Malformed> {
-        match self.gates[from as usize].rank(header.ends.from) {
-            Some(rank) if self.matching.has(header.ends.to) => Ok(Source { gate: from, rank }),
+        match self.gates[from as usize].rank(header.ends.from()) {
+            Some(rank) if self.matching.has(header.ends.to()) => Ok(Source { gate: from, rank }),
             _ => Err(Malformed),
         }
     }
@@ -211,7 +223,8 @@ impl<D: Driver> Core<D> {
         payload: Span,
         number: u64,
     ) -> Result<bool, Malformed> {
-        if let Some(request) = self.matching.take_posted(header.ends.to, source.rank, header.tag) {
+        if let Some(request) = self.matching.take_posted(header.ends.to(), source.rank, header.tag)
+        {
             self.deliver(request, source, payload, number);
             return Ok(true);
         }
@@ -252,7 +265,7 @@ impl<D: Driver> Core<D> {
             return Err(Malformed);
         }
         let total = header.len as usize;
-        let posted = self.matching.take_posted(header.ends.to, source.rank, header.tag);
+        let posted = self.matching.take_posted(header.ends.to(), source.rank, header.tag);
         let assembly = match posted {
             Some(request) => {
                 request.store(0, payload);
@@ -315,7 +328,7 @@ impl<D: Driver> Core<D> {
     fn on_rts(&mut self, source: Source, header: &Header) -> Result<bool, Malformed> {
         let sender_waits = header.flags & SENDER_WAITS != 0;
         let number = trace::announced(header.id);
-        let to = header.ends.to;
+        let to = header.ends.to();
         if let Some(request) = self.matching.take_posted(to, source.rank, header.tag) {
             let names = || (self.gates.own(to), source.rank);
             trace::arrived(names, number, (header.tag, header.len as usize));
@@ -334,7 +347,7 @@ impl<D: Driver> Core<D> {
     }
 
     /// Puts a message into a cell and among the unexpected ones.
-    fn keep(
+    pub(crate) fn keep(
         &mut self,
         source: Source,
         header: &Header,
@@ -343,7 +356,7 @@ impl<D: Driver> Core<D> {
     ) -> Result<Option<u32>, Malformed> {
         let kept = self.matching.keep(source, header, content, number)?;
         if let Some(index) = kept {
-            let to = header.ends.to;
+            let to = header.ends.to();
             let names = || (self.gates.own(to), source.rank);
             trace::arrived(names, number, (header.tag, header.len as usize));
             if self.matching.has_probes(to) {
@@ -393,7 +406,7 @@ impl<D: Driver> Core<D> {
 
     /// Ends a receive whose message of `len` bytes is there (its beginning, if the buffer was too short). `number`:
     /// what the trace calls it.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn received(&mut self, request: Ref, source: u32, len: usize, number: u64) {
         debug_assert_eq!(request.op, Op::Recv);
         request.source.set(source);
@@ -430,7 +443,7 @@ impl<D: Driver> Core<D> {
         let mine = request.mine.get();
         match self.matching.find_unexpected(mine, request.peer, request.tag, request.mask) {
             None => {
-                if let Some((rank, cause)) = self.gates.hopeless(request.peer) {
+                if let Some((rank, cause)) = self.hopeless(request.peer) {
                     return self.finish(request, Outcome::Died(rank, cause));
                 }
                 self.matching.post(request);

@@ -278,7 +278,7 @@ impl Request {
     /// What a message of this send is matched by.
     #[inline]
     pub(crate) fn envelope(&self) -> Envelope {
-        let ends = Ends { from: self.mine.get(), to: self.theirs.get() };
+        let ends = Ends::new(self.mine.get(), self.theirs.get());
         Envelope { tag: self.tag, ends }
     }
 
@@ -491,7 +491,7 @@ impl Ref {
     }
 
     /// Stores the part of `data` that fits at `offset` of the receive buffer.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn store(self, offset: usize, data: Span) {
         let room = self.capacity.saturating_sub(offset);
         let part = data.part(0, room);

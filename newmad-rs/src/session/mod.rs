@@ -22,7 +22,7 @@ use crate::bootstrap::Bootstrap;
 use crate::connect::ConnectionManager;
 use crate::engine::call_gate::OpenGate;
 use crate::engine::{Engine, Locking};
-use crate::error::Error;
+use crate::error::{Cause, Error};
 use crate::request::tag::{BARRIER, RESERVED, Tag};
 use crate::request::{ANY_SOURCE, Request};
 use crate::strategy::Strategy;
@@ -83,6 +83,7 @@ struct Process {
     driver: String,
     /// Names of the rails, in their order.
     rails: Vec<&'static str>,
+    extensions: Extensions,
 }
 
 /// What ends after the engine.
@@ -324,6 +325,11 @@ impl Inner {
         self.rank
     }
 
+    /// What the layers above keep for all ranks of the process.
+    pub(crate) fn process_extensions(&self) -> &Extensions {
+        &self.process.extensions
+    }
+
     pub(crate) fn size(&self) -> u32 {
         self.size
     }
@@ -338,6 +344,11 @@ impl Inner {
     #[inline]
     pub(crate) fn send_now(&self, to: u32, tag: u64, data: &[u8]) -> bool {
         self.engine.send_now(self.mine, to, tag, data)
+    }
+
+    /// The rank has failed, and with it the process: see [`crate::run_ranks`].
+    pub(crate) fn fall(&self, cause: Cause) {
+        self.engine.with(|core| core.fall(self.mine, cause));
     }
 
     /// A number that no earlier call has given.

@@ -380,6 +380,7 @@ impl Session {
             ending: KernelMutex::new(Ending::Nothing),
             driver: names.join("+"),
             rails: names,
+            extensions: Default::default(),
         });
         let session = |(mine, rank): (usize, u32)| {
             let inner = Inner {

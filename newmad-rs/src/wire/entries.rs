@@ -13,10 +13,8 @@
 use crate::memory::span::Span;
 use crate::wire::{Ends, Header, Kind, Malformed, SENDER_WAITS};
 
-/// Most bytes in front of a short message.
-pub(crate) const SHORT: usize = PLAIN + RANKED;
-/// Most bytes of an announcement.
-pub(crate) const ANNOUNCED: usize = SHORT + 24;
+/// Most bytes of an entry but for its message's.
+pub(crate) const ANNOUNCED: usize = PLAIN + RANKED + 24;
 
 /// Bytes before the ranks, and of the ranks.
 const PLAIN: usize = 12;
@@ -24,9 +22,9 @@ const RANKED: usize = 4;
 /// The entry names its ranks.
 const RANKS: u8 = 8;
 
-/// Bytes of an entry but for its message's.
-pub(crate) fn head(ends: Ends, announced: bool) -> usize {
-    let ranked = if ends.word() == 0 { 0 } else { RANKED };
+/// Bytes of an entry but for its message's. `named`: it names its ranks.
+pub(crate) fn head(named: bool, announced: bool) -> usize {
+    let ranked = if named { RANKED } else { 0 };
     PLAIN + ranked + if announced { 24 } else { 0 }
 }
 

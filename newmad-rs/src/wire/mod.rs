@@ -42,20 +42,40 @@ const EAGER: u64 = Kind::Eager as u64 | (MAGIC as u64) << 16;
 
 /// The two ranks of a message, by their places within their processes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Ends {
-    pub(crate) from: u16,
-    pub(crate) to: u16,
-}
+pub(crate) struct Ends(u32);
 
 impl Ends {
     #[inline(always)]
+    pub(crate) fn new(from: u16, to: u16) -> Ends {
+        Ends(u32::from(from) | u32::from(to) << 16)
+    }
+
+    /// The sender's place.
+    #[inline(always)]
+    pub(crate) fn from(self) -> u16 {
+        self.0 as u16
+    }
+
+    /// The receiver's.
+    #[inline(always)]
+    pub(crate) fn to(self) -> u16 {
+        (self.0 >> 16) as u16
+    }
+
+    #[inline(always)]
     pub(crate) fn word(self) -> u32 {
-        u32::from(self.from) | u32::from(self.to) << 16
+        self.0
+    }
+
+    /// Whether the two have to be named: they are not both the first of their processes.
+    #[inline]
+    pub(crate) fn are_named(self) -> bool {
+        self.word() != 0
     }
 
     #[inline(always)]
     pub(crate) fn of_word(word: u32) -> Ends {
-        Ends { from: word as u16, to: (word >> 16) as u16 }
+        Ends(word)
     }
 }
 
@@ -306,7 +326,7 @@ mod tests {
 
     #[test]
     fn every_kind_survives_the_wire() {
-        let ends = Ends { from: 0xfffe, to: 0x8001 };
+        let ends = Ends::new(0xfffe, 0x8001);
         round_trip(Header {
             seq: 9,
             tag: 77,
@@ -340,7 +360,7 @@ mod tests {
     fn the_short_way_writes_and_reads_the_same() {
         for (len, tag, seq, ack) in [(0, 0, 0, 0), (5, 77, 9, u32::MAX), (4096, u64::MAX, 1, 2)] {
             let kind = Header::new(Kind::Eager);
-            let ends = Ends { from: seq as u16, to: 7 };
+            let ends = Ends::new(seq as u16, 7);
             let header = Header { seq, ack, tag, ends, len, payload: len as u32, ..kind };
             let mut bytes = [0; LONG];
             header.encode(&mut bytes);
