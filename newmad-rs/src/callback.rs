@@ -47,6 +47,8 @@ pub(crate) struct CallbackRequest {
     wait: UnsafeCell<Option<Wait<'static>>>,
     request: UnsafeCell<Request>,
     engine: Arc<Engine>,
+    /// The place of its rank in its process.
+    mine: u16,
     state: AtomicU8,
     then: Cell<Option<Then>>,
 }
@@ -58,12 +60,13 @@ unsafe impl Send for CallbackRequest {}
 unsafe impl Sync for CallbackRequest {}
 
 impl CallbackRequest {
-    /// For that request, which is not submitted yet.
-    pub(crate) fn new(engine: &Arc<Engine>, request: Request) -> CallbackRequest {
+    /// For that request, which is not submitted yet, of the rank at this place of its process.
+    pub(crate) fn new(engine: &Arc<Engine>, mine: u16, request: Request) -> CallbackRequest {
         CallbackRequest {
             wait: UnsafeCell::new(None),
-            request: UnsafeCell::new(request),
+            request: UnsafeCell::new(request.of_rank(mine)),
             engine: engine.clone(),
+            mine,
             state: AtomicU8::new(STARTING),
             then: Cell::new(None),
         }
@@ -102,7 +105,7 @@ impl CallbackRequest {
         // SAFETY: the caller's promise: it is ours alone until it is submitted, and stays until it is over.
         unsafe {
             CallbackRequest::forget_waker(this);
-            *(*this.as_ptr()).request.get() = request;
+            *(*this.as_ptr()).request.get() = request.of_rank((*this.as_ptr()).mine);
             this.as_ref().engine.submit(CallbackRequest::pointer(this));
             CallbackRequest::watch(this, manager, then)
         }
@@ -260,7 +263,7 @@ mod tests {
     impl Player {
         fn new(session: &Session, receives: bool, over: &Arc<Completion>) -> *mut Player {
             Box::into_raw(Box::new(Player {
-                callback: CallbackRequest::new(&session.inner().engine, Request::close()),
+                callback: CallbackRequest::new(&session.inner().engine, 0, Request::close()),
                 session: session.clone(),
                 ball: [7; 8],
                 receives,
@@ -342,7 +345,7 @@ mod tests {
         let manager = Manager::builder().build().unwrap();
         let session = Session::local_world(1, &manager).unwrap().pop().unwrap();
         let mut buffer = [0u8; 8];
-        let callback = CallbackRequest::new(&session.inner().engine, Request::close());
+        let callback = CallbackRequest::new(&session.inner().engine, 0, Request::close());
         let alone = Box::into_raw(Box::new(Alone(callback, Completion::new())));
         // SAFETY: box and buffer stay until the end of the test, which waits for it.
         unsafe {

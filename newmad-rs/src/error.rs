@@ -20,6 +20,8 @@ pub enum Cause {
     Broken(i32),
     /// No connection with it could be made, or made again, in time.
     Unreachable,
+    /// The thread that ran it as a rank of this process has panicked ([`run_ranks`](crate::run_ranks)).
+    Panicked,
 }
 
 impl fmt::Display for Cause {
@@ -29,6 +31,9 @@ impl fmt::Display for Cause {
                 f.write_str("its process ended without closing its session (killed or crashed)")
             }
             Cause::Left => f.write_str("it closed its session before this operation was over"),
+            Cause::Panicked => {
+                f.write_str("it panicked, and this process with all its ranks leaves")
+            }
             Cause::Malformed => f.write_str(
                 "it sent a packet that is not of this protocol; the connection was dropped",
             ),

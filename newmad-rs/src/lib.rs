@@ -147,7 +147,7 @@ pub use rpc::Answer;
 #[cfg(not(loom))]
 pub use rpc::{CallError, Client, Context, Priority, Reply, Rpc, Service, ServiceBuilder};
 #[cfg(not(loom))]
-pub use run::run;
+pub use run::{run, run_ranks};
 #[cfg(not(loom))]
 pub use session::{ANY, Builder, Connection, Driver, Origin, Session};
 #[cfg(all(any(test, fuzzing), not(loom)))]

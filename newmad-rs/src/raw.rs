@@ -135,11 +135,11 @@ impl Session {
         data: &impl crate::Buffer,
     ) -> Result<bool, Error> {
         self.check(Some(to), tag)?;
-        let engine = &self.inner().engine;
+        let inner = self.inner();
         // SAFETY: the buffer is borrowed during the call.
         let data = unsafe { data.memory().bytes() };
         Ok(data.is_some_and(|data| {
-            !engine.offload.wants_send(data.len()) && engine.send_now(to, tag, data)
+            !inner.engine.offload.wants_send(data.len()) && inner.send_now(to, tag, data)
         }))
     }
 

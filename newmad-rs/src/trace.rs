@@ -40,57 +40,62 @@ pub(crate) fn moment() -> Option<When> {
     trace::now()
 }
 
-/// A message has left, or its announcement. `ranks`: this process's, and the receiver's.
+/// A message has left, or its announcement. `ranks`: the sender's, which is of this process, and the receiver's.
 #[inline(always)]
-pub(crate) fn left(when: Option<When>, ranks: (u32, u32), number: u64, message: (u64, usize)) {
+pub(crate) fn left(
+    when: Option<When>,
+    ranks: impl FnOnce() -> (u32, u32),
+    number: u64,
+    message: (u64, usize),
+) {
     if let Some(when) = when {
-        tell(when, Kind::MessageLeft, number, ranks, message);
+        tell(when, Kind::MessageLeft, number, ranks(), message);
     }
 }
 
-/// A message has come, and there is no receive for it yet, or it has only been announced. `ranks`: this process's, and
-/// the sender's.
+/// A message has come, and there is no receive for it yet, or it has only been announced. `ranks`: the receiver's, which is of this process,
+/// and the sender's.
 #[inline]
-pub(crate) fn arrived(ranks: (u32, u32), number: u64, message: (u64, usize)) {
+pub(crate) fn arrived(ranks: impl FnOnce() -> (u32, u32), number: u64, message: (u64, usize)) {
     if let Some(when) = moment() {
-        tell(when, Kind::MessageArrived, number, ranks, message);
+        tell(when, Kind::MessageArrived, number, ranks(), message);
     }
 }
 
-/// A message is received. `ranks`: this process's, and the sender's.
+/// A message is received. `ranks`: the receiver's, which is of this process, and the sender's.
 #[inline(always)]
-pub(crate) fn received(ranks: (u32, u32), number: u64, message: (u64, usize)) {
+pub(crate) fn received(ranks: impl FnOnce() -> (u32, u32), number: u64, message: (u64, usize)) {
     if let Some(when) = moment() {
-        tell(when, Kind::MessageReceived, number, ranks, message);
+        tell(when, Kind::MessageReceived, number, ranks(), message);
     }
 }
 
 /// Nothing more is to be read of a message that was announced.
 #[inline]
-pub(crate) fn sent(rank: u32, request: Ref) {
+pub(crate) fn sent(rank: impl FnOnce() -> u32, request: Ref) {
     if let Some(when) = moment()
         && request.id.get() != 0
     {
         let number = announced(request.id.get());
         let message = (request.tag, request.capacity);
-        tell(when, Kind::MessageSent, number, (rank, request.peer), message);
+        tell(when, Kind::MessageSent, number, (rank(), request.peer), message);
     }
 }
 
-/// How a message moves, and why, was chosen. `ranks`: this process's, and the other.
+/// How a message moves, and why, was chosen. `ranks`: that of this process, and the other.
 #[inline]
-pub(crate) fn chosen(ranks: (u32, u32), message: (u64, usize), how: &'static str) {
+pub(crate) fn chosen(ranks: impl FnOnce() -> (u32, u32), message: (u64, usize), how: &'static str) {
     if let Some(when) = moment() {
-        tell(when, Kind::MessageProtocol, trace::intern_static(how).into(), ranks, message);
+        tell(when, Kind::MessageProtocol, trace::intern_static(how).into(), ranks(), message);
     }
 }
 
 /// A message does not leave at once: it is in its gate's queue.
 #[inline]
-pub(crate) fn queued(rank: u32, request: Ref) {
+pub(crate) fn queued(rank: impl FnOnce() -> u32, request: Ref) {
     if let Some(when) = moment() {
         let message = (request.tag, request.capacity);
-        tell(when, Kind::MessageQueued, 0, (rank, request.peer), message);
+        tell(when, Kind::MessageQueued, 0, (rank(), request.peer), message);
     }
 }
 

@@ -336,10 +336,10 @@ fn knock(open: &dyn Fn() -> Option<Box<dyn Door>>, stop: &Mutex<bool>) -> usize 
     knocks
 }
 
-/// The address in a card, as it is published: after the fourth comma.
+/// The address in a card, as it is published: after the fifth comma.
 fn address(value: &str) -> String {
     let value = value.trim_start_matches(['.', '+']).replace("%40", "@");
-    value.split(',').nth(4).unwrap().to_owned()
+    value.split(',').nth(5).unwrap().to_owned()
 }
 
 #[test]

@@ -109,7 +109,7 @@ impl Network {
         let (proxies, spoils) = (self.proxies.clone(), self.spoils);
         let rewrite = move |_: usize, value: &str| {
             let mut changed = value.to_owned();
-            for address in value.split(',').skip(4) {
+            for address in value.split(',').skip(5) {
                 let to: SocketAddr = address.parse().unwrap();
                 let proxy = Proxy::new(to);
                 if spoils {

@@ -171,15 +171,15 @@ impl Session {
         take: bool,
     ) -> Result<Option<(u32, Status)>, Error> {
         let (from, tag) = self.check_source(from, tag)?;
-        let engine = &self.inner().engine;
+        let (engine, mine) = (&self.inner().engine, self.inner().mine());
         let look = || {
             engine.with_memory(|core| {
-                let found = core.look_for(from, tag, take);
+                let found = core.look_for(mine, from, tag, take);
                 if !matches!(found, Ok(None)) {
                     return found;
                 }
                 core.progress();
-                core.look_for(from, tag, take)
+                core.look_for(mine, from, tag, take)
             })
         };
         let mut found = look();

@@ -46,7 +46,7 @@ impl Owned {
     /// handle is forgotten.
     pub(crate) unsafe fn submit(request: EngineRequest, session: &Arc<Inner>) -> Owned {
         let boxed = Boxed {
-            callback: CallbackRequest::new(&session.engine, request.attended()),
+            callback: CallbackRequest::new(&session.engine, session.mine(), request.attended()),
             end: Cell::new(None),
             told: Cell::new(false),
             session: ManuallyDrop::new(session.clone()),
@@ -69,7 +69,7 @@ impl Owned {
         // SAFETY: the last one is over, so the box is ours; it stays where it is until this one is over.
         unsafe {
             CallbackRequest::forget_waker(self.0.cast());
-            *self.pointer().as_ptr() = request.attended();
+            *self.pointer().as_ptr() = request.attended().of_rank(self.session().mine());
             self.session().engine.submit_then_compute(self.pointer(), &self.session().manager);
         }
         true

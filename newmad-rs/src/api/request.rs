@@ -262,13 +262,14 @@ impl<B, K: Keeper> Request<B, K> {
             Operation::Send { to, tag, options } if options.is_plain() => {
                 // SAFETY: as in `submit`, for this call.
                 let data = unsafe { memory.bytes() }?;
-                (!engine.offload.wants_send(data.len()) && engine.send_now(to, tag, data))
+                (!engine.offload.wants_send(data.len()) && session.send_now(to, tag, data))
                     .then_some(Status { source: session.rank(), tag, len: data.len() })
             }
             Operation::Recv { from, tag, mask, layout: None } => {
                 // SAFETY: as in `submit`, for this call.
                 let buffer = unsafe { memory.bytes_mut() }?;
-                let len = engine.recv_now(from, (tag, mask), buffer, &session.manager)?;
+                let len =
+                    engine.recv_now(session.mine(), from, (tag, mask), buffer, &session.manager)?;
                 Some(Status { source: from, tag, len })
             }
             _ => None,

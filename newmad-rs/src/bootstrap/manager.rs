@@ -34,26 +34,36 @@ pub(crate) trait Bootstrap: Send {
 
     /// Publishes this process's card; the others can have it after the next [`fence`](Bootstrap::fence).
     fn publish(&mut self, card: &str, deadline: Instant) -> Result<(), Error> {
-        let pieces = piece::cut(card, self.room());
+        self.put_text(CARD, card, deadline)
+    }
+
+    /// The card of process `rank`, which has published it before the last [`fence`](Bootstrap::fence).
+    fn card_of(&mut self, rank: u32, deadline: Instant) -> Result<String, Error> {
+        self.text_of(CARD, rank, deadline)
+    }
+
+    /// Puts a text of any length, and with any characters.
+    fn put_text(&mut self, name: &str, text: &str, deadline: Instant) -> Result<(), Error> {
+        let pieces = piece::cut(text, self.room());
         if pieces.len() > PIECES {
             return Err(Error::Bootstrap(format!(
                 "this process's card has {} bytes, more than the process manager takes ({PIECES} values of {})",
-                card.len(),
+                text.len(),
                 self.room()
             )));
         }
         let rank = self.rank();
         for (index, piece) in pieces.iter().enumerate() {
-            self.put(&key(rank, index), piece, deadline)?;
+            self.put(&key(name, rank, index), piece, deadline)?;
         }
         Ok(())
     }
 
-    /// The card of `rank`, which has published it before the last [`fence`](Bootstrap::fence).
-    fn card_of(&mut self, rank: u32, deadline: Instant) -> Result<String, Error> {
+    /// A text that process `rank` has put before the last [`fence`](Bootstrap::fence).
+    fn text_of(&mut self, name: &str, rank: u32, deadline: Instant) -> Result<String, Error> {
         let mut whole = String::new();
         for index in 0..PIECES {
-            let value = self.get(rank, &key(rank, index), deadline)?;
+            let value = self.get(rank, &key(name, rank, index), deadline)?;
             match value.split_at_checked(1) {
                 Some(("+", piece)) => whole.push_str(piece),
                 Some((".", piece)) => {
@@ -67,11 +77,14 @@ pub(crate) trait Bootstrap: Send {
     }
 }
 
-/// Under which name a piece of a card is put.
-pub(super) fn key(rank: u32, piece: usize) -> String {
+/// The name of a card.
+pub(super) const CARD: &str = "newmad";
+
+/// Under which name a piece of a text is put.
+pub(super) fn key(name: &str, rank: u32, piece: usize) -> String {
     match piece {
-        0 => format!("newmad-{rank}"),
-        piece => format!("newmad-{rank}-{piece}"),
+        0 => format!("{name}-{rank}"),
+        piece => format!("{name}-{rank}-{piece}"),
     }
 }
 

@@ -17,6 +17,7 @@
 //! Rejected: an exchange of all cards when the session opens (n² look-ups for n processes, most of them
 //! for nothing).
 
+mod counts;
 mod launched;
 mod manager;
 pub(crate) mod piece;
@@ -30,6 +31,7 @@ mod wire;
 use std::time::Instant;
 
 use crate::error::Error;
+pub(crate) use counts::counts;
 pub use launched::Launched;
 pub(crate) use manager::{Alone, Bootstrap};
 use pmi1::Pmi1;
@@ -111,7 +113,7 @@ pub(crate) fn over(
 
 #[cfg(test)]
 mod tests {
-    use super::manager::{PIECES, key};
+    use super::manager::{CARD, PIECES, key};
     use super::*;
     use crate::sys;
     use std::time::Duration;
@@ -150,7 +152,7 @@ mod tests {
         for first in ["", "x", "+", "é", ".%", ".%zz", ".%ff", "+a"] {
             let mut alone = Alone::default();
             for index in 0..2 * PIECES {
-                alone.put(&key(0, index), first, soon()).unwrap();
+                alone.put(&key(CARD, 0, index), first, soon()).unwrap();
             }
             let error = alone.card_of(0, soon()).unwrap_err().to_string();
             assert!(error.contains("rank 0"), "{first:?}: {error}");

@@ -38,8 +38,6 @@ const MOST: usize = 1 << (NUMBER_BITS - 1);
 pub(crate) struct Groups {
     known: KernelMutex<Known>,
     choices: OnceLock<Choices>,
-    /// Those on this process's board.
-    pub(super) places: Places,
 }
 
 #[derive(Debug, Default)]
@@ -233,7 +231,7 @@ impl Context {
 impl Drop for Context {
     fn drop(&mut self) {
         let failed = self.failure.get().is_some();
-        self.shared.leave(&Groups::of(&self.session).places, failed);
+        self.shared.leave(Places::of(&self.session), failed);
         if failed {
             return; // the janitor goes on: no other group may have the id
         }

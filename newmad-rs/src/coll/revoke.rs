@@ -55,7 +55,7 @@ struct Alone {
 
 fn alone(context: &Context, request: Request, sweeps: Option<(u64, u64)>) {
     let Inner { engine, manager, .. } = &*context.session;
-    let callback = CallbackRequest::new(engine, Request::close());
+    let callback = CallbackRequest::new(engine, context.session.mine(), Request::close());
     let boxed = Box::into_raw(Box::new(Alone { callback, manager: manager.clone(), sweeps }));
     // SAFETY: in a box that is freed at the end only; the request has no memory.
     unsafe {

@@ -200,7 +200,8 @@ impl Run {
         let mut slot_of = vec![u32::MAX; plan.steps.len()].into_boxed_slice();
         let mut slots = Vec::with_capacity(messages as usize + 1);
         let mut slot = |step: u32| {
-            let callback = CallbackRequest::new(&context.session.engine, Request::close());
+            let (engine, mine) = (&context.session.engine, context.session.mine());
+            let callback = CallbackRequest::new(engine, mine, Request::close());
             slots.push(Slot {
                 callback,
                 link: AtomicPtr::new(null_mut()),

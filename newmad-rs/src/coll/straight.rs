@@ -75,14 +75,14 @@ pub(super) unsafe fn walk(
     memory: &Memory,
     scratch: &mut Scratch,
 ) -> Walk {
-    let engine = &context.session.engine;
+    let session = &context.session;
     let places = Places::new(memory, scratch);
     for (index, step) in plan.steps.iter().enumerate() {
         match step.action {
             Action::Send { to, from } => {
                 // SAFETY: inside its buffer, which the caller leaves to the collective during the call.
                 let data = unsafe { std::slice::from_raw_parts(places.at(from), from.len) };
-                if !engine.send_now(context.members[to as usize], tag, data) {
+                if !session.send_now(context.members[to as usize], tag, data) {
                     return Walk::Reached(index);
                 }
             }
@@ -116,10 +116,10 @@ pub(super) unsafe fn walk(
 
 /// Receives a message that comes soon; its length. `None`: it does not, or it takes a request to receive it.
 fn receive(context: &Context, from: u32, tag: u64, buffer: &mut [u8]) -> Option<usize> {
-    let (engine, manager) = (&context.session.engine, &context.session.manager);
+    let (session, manager) = (&context.session, &context.session.manager);
     let mut begun = None;
     loop {
-        match engine.recv_soon(from, (tag, EXACT), buffer) {
+        match session.engine.recv_soon(session.mine(), from, (tag, EXACT), buffer) {
             Found::Message(len) => return Some(len),
             Found::Other => return None,
             Found::Nothing => {}

@@ -5,11 +5,13 @@ use crate::authentication::KEY;
 use crate::error::Error;
 use crate::sys;
 
-/// One process's card. Travels as `newmad2,rails,threshold,key,address...`, with one address for each rail.
+/// One process's card. Travels as `newmad3,rails,threshold,ranks,key,address...`, with one address for each rail.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Card {
     pub(crate) rails: String,
     pub(crate) threshold: usize,
+    /// Of all processes.
+    pub(crate) ranks: u32,
     pub(crate) key: [u8; KEY],
     pub(crate) addresses: Vec<Address>,
 }
@@ -19,19 +21,21 @@ impl Card {
     pub(crate) fn new(
         rails: String,
         threshold: usize,
+        ranks: u32,
         addresses: Vec<Address>,
     ) -> Result<Card, Error> {
-        Ok(Card { rails, threshold, key: sys::random()?, addresses })
+        Ok(Card { rails, threshold, ranks, key: sys::random()?, addresses })
     }
 
     /// As text without spaces.
     pub(crate) fn encode(&self) -> String {
         let addresses: Vec<String> = self.addresses.iter().map(Address::to_string).collect();
         let addresses = addresses.join(",");
-        format!("newmad2,{},{},{},{addresses}", self.rails, self.threshold, hex(&self.key))
+        let Card { rails, threshold, ranks, key, .. } = self;
+        format!("newmad3,{rails},{threshold},{ranks},{},{addresses}", hex(key))
     }
 
-    /// The card of `rank`, which must have been made for the same rails with the same settings as `mine`.
+    /// The card of process `rank`, which must have been made for the same rails with the same settings as `mine`.
     pub(crate) fn decode(text: &str, rank: u32, mine: &Card) -> Result<Card, Error> {
         let fields: Vec<&str> = text.split(',').collect();
         let bad = || {
@@ -39,12 +43,13 @@ impl Card {
                 "the card of rank {rank} is not one of this version of the library: {text:?}"
             ))
         };
-        let ["newmad2", rails, threshold, key, addresses @ ..] = fields.as_slice() else {
+        let ["newmad3", rails, threshold, ranks, key, addresses @ ..] = fields.as_slice() else {
             return Err(bad());
         };
         let card = Card {
             rails: (*rails).to_owned(),
             threshold: threshold.parse().map_err(|_| bad())?,
+            ranks: ranks.parse().map_err(|_| bad())?,
             key: unhex(key).ok_or_else(bad)?,
             addresses: addresses
                 .iter()
@@ -61,6 +66,13 @@ impl Card {
         }
         if card.threshold != mine.threshold {
             return Err(differs("NMAD_RDV_THRESHOLD", &mine.threshold, &card.threshold));
+        }
+        if card.ranks != mine.ranks {
+            return Err(Error::Bootstrap(format!(
+                "process {rank} counts {} ranks in all processes and this one counts {}: every process \
+                 opens with `open_ranks` (or `run_ranks`), or none",
+                card.ranks, mine.ranks
+            )));
         }
         if card.addresses.len() != mine.addresses.len() {
             return Err(bad());
@@ -96,20 +108,28 @@ mod tests {
     #[test]
     fn cards_travel_as_text_and_must_agree() {
         let addresses = vec![Address::Unix("newmad-1f".into()), "[::1]:80".parse().unwrap()];
-        let mine = Card::new("shm+tcp".into(), 16384, addresses).unwrap();
+        let mine = Card::new("shm+tcp".into(), 16384, 2, addresses).unwrap();
         assert_eq!(Card::decode(&mine.encode(), 1, &mine).unwrap(), mine);
         assert!(!mine.encode().contains([' ', ';']));
         let refusal = |other: Card| {
             let text = Card::decode(&other.encode(), 1, &mine).unwrap_err().to_string();
-            assert!(text.contains("rank 1"), "{text}");
+            assert!(text.contains("rank 1") || text.contains("process 1"), "{text}");
             text
         };
         let text = refusal(Card { threshold: 1, ..mine.clone() });
         assert!(text.contains("NMAD_RDV_THRESHOLD"), "{text}");
         let text = refusal(Card { rails: "shm".into(), ..mine.clone() });
         assert!(text.contains("NMAD_DRIVER") && text.contains("shm+tcp"), "{text}");
+        let text = refusal(Card { ranks: 8, ..mine.clone() });
+        assert!(text.contains("8 ranks"), "{text}");
         refusal(Card { addresses: Vec::new(), ..mine.clone() });
-        for hostile in ["", "newmad2", "newmad2,shm,x,00,", "newmad2,shm,16384,zz"] {
+        for hostile in [
+            "",
+            "newmad3",
+            "newmad3,shm,x,2,00,",
+            "newmad3,shm,16384,2,zz",
+            "newmad2,shm,16384,00,a",
+        ] {
             assert!(Card::decode(hostile, 1, &mine).is_err());
         }
         let long = mine.encode().replace("newmad-1f", &"x".repeat(200));

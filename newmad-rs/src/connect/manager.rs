@@ -35,7 +35,7 @@ impl ConnectionManager {
     ) -> Result<ConnectionManager, Error> {
         let until = sys::deadline(timeouts.connect);
         let addresses = rails.iter().map(|rail| rail.listener.address.clone()).collect();
-        let card = Card::new(names, threshold, addresses)?;
+        let card = Card::new(names, threshold, engine.ranks().all(), addresses)?;
         boot.publish(&card.encode(), until)?;
         boot.fence(until)?;
         let order = Arc::new(AtomicU8::new(WORK));
@@ -87,6 +87,7 @@ mod tests {
 
     use super::*;
     use crate::gate::config::Config;
+    use crate::gate::ranks::Ranks;
     use crate::gate::signals::Signals;
     use crate::net::segment::Geometry;
     use crate::proto::core::Core;
@@ -123,7 +124,8 @@ mod tests {
         let geometry = Geometry { ranks: 2, slots: 4, slot_size: 192 };
         let (rail, driver) = Rail::shm(0, geometry, false).unwrap();
         let signals = Signals::new(2, 1).unwrap();
-        let core = Core::new(0, 2, vec![driver], Config::new(1024, 1 << 20), signals);
+        let core =
+            Core::new(0, Ranks::one_each(2), vec![driver], Config::new(1024, 1 << 20), signals);
         let engine = Arc::new(Engine::new(core).unwrap());
         let minute = Duration::from_secs(60);
         let timeouts = Timeouts { connect: minute, repair: minute };

@@ -1,14 +1,14 @@
 //! How the engine is locked, and sending beside it: see [`Locking`] and `gate/lease.rs`.
 
-use std::sync::atomic::Ordering;
-
 use pioman::plumbing::hold_wakers;
 
 use super::{Engine, LEASE};
 use crate::collect::lease::Lease;
 use crate::error::Error;
 use crate::gate::lease::InlineLease;
+use crate::gate::signals::FINE;
 use crate::memory::span::Span;
+use crate::wire::{Ends, Envelope};
 
 /// How the engine of a session is locked. Every choice is sound, however many threads use the session; they differ in
 /// cost.
@@ -22,8 +22,8 @@ pub enum Locking {
     None,
     /// One lock, for the whole engine. A thread that finds it taken delegates its work to the holder.
     Coarse,
-    /// Beside that lock one for each rank that is sent to: while nothing is before a short message, it leaves without
-    /// the engine, so that threads that send to different ranks, or send while others receive, do not meet. Over shared
+    /// Beside that lock one for each process that is sent to: while nothing is before a short message, it leaves without
+    /// the engine, so that threads that send to different processes, or send while others receive, do not meet. Over shared
     /// memory; where links can break (`tcp`) it is as [`Locking::Coarse`]. Receives, large messages and the looking for
     /// events have the one lock.
     Fine,
@@ -38,14 +38,14 @@ impl Engine {
             });
         }
         // What is lent comes back when it is needed.
-        self.signals.fine.store(locking == Locking::Fine, Ordering::Relaxed);
+        self.signals.set_way(FINE, locking == Locking::Fine);
         Ok(())
     }
 
     pub(crate) fn locking(&self) -> Locking {
         match self.lock.is_biasing() {
             true => Locking::None,
-            false if self.signals.fine.load(Ordering::Relaxed) => Locking::Fine,
+            false if self.signals.has_way(FINE) => Locking::Fine,
             false => Locking::Coarse,
         }
     }
@@ -54,21 +54,27 @@ impl Engine {
         self.lock.revocations()
     }
 
-    /// As `send_now`, beside the engine if the way there is lent; otherwise with the engine, which then lends it.
+    /// As `send_now`, where there is more than the engine's way: beside the engine if the way there is lent; otherwise
+    /// with the engine, which then lends it.
     #[inline(never)]
-    pub(super) fn send_apart(&self, to: u32, tag: u64, data: &[u8]) -> bool {
+    pub(super) fn send_apart(&self, mine: u16, to: u32, tag: u64, data: &[u8]) -> bool {
         // SAFETY: borrowed; the driver copies it.
         let span = unsafe { Span::new(data.as_ptr(), data.len()) };
-        let Some(lease) = self.leases.get(to as usize) else { return false };
+        let (process, to) = self.ranks.place(to);
+        let Some(lease) = self.leases.get(process as usize) else { return false };
+        let envelope = Envelope { tag, ends: Ends::new(mine, to) };
+        if !self.signals.has_way(FINE) {
+            return self.enter(|core| core.send_to(process, envelope, span)).unwrap_or(false);
+        }
         // In this order: see `gate/lease.rs`.
         if !self.signals.submissions.is_pending()
-            && self.beside(lease, |way| way.post(tag, span)) == Some(true)
+            && self.beside(lease, |way| way.post(envelope, span)) == Some(true)
         {
             return true;
         }
         let sent = self.enter(|core| {
-            let sent = core.send_inline(to, tag, span);
-            core.lend(to);
+            let sent = core.send_to(process, envelope, span);
+            core.lend(process);
             sent
         });
         sent.unwrap_or(false)

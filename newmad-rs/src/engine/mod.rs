@@ -49,7 +49,8 @@ use crate::engine::offload::Offload;
 use crate::engine::spin::{Budget, Poll, spin};
 use crate::error::Error;
 use crate::gate::lease::InlineLease;
-use crate::gate::signals::Signals;
+use crate::gate::ranks::Ranks;
+use crate::gate::signals::{FINE, SEVERAL, Signals};
 use crate::memory::span::Span;
 use crate::net::{AnyDriver, Driver};
 use crate::proto::core::Core;
@@ -57,6 +58,7 @@ use crate::proto::inline::Found;
 use crate::request::{Ref, Request};
 use crate::strategy::selection::assert_caller;
 use crate::sys::KeepErrno;
+use crate::wire::{Ends, Envelope};
 
 /// Requests are on the submission list.
 pub(crate) const WORK: u64 = 1;
@@ -104,7 +106,9 @@ impl<D: Driver> Delegated for Core<D> {
 pub(crate) struct Engine {
     lock: BiasedLock<Core<AnyDriver>>,
     signals: Arc<Signals>,
-    /// By rank: what sends short messages beside the engine.
+    /// Who holds which ranks.
+    ranks: Arc<Ranks>,
+    /// By process: what sends short messages beside the engine.
     leases: Box<[Arc<Lease<InlineLease>>]>,
     doorbells: Doorbells,
     /// Whether requests have, or had, wakers.
@@ -120,12 +124,25 @@ impl Engine {
     pub(crate) fn new(core: Core<AnyDriver>) -> Result<Engine, Error> {
         let signals = core.signals.clone();
         let doorbells = Doorbells::new(&core.gates.rails)?;
+        let ranks = core.gates.ranks.clone();
+        signals.set_way(SEVERAL, !ranks.are_one_each());
         let leases = core.gates.iter().map(|gate| gate.lease.lease()).collect();
         let offload = Offload::read(core.gates.rails.iter().all(|rail| !rail.driver.can_break()))?;
         let (lock, watching) = (BiasedLock::new(core), AtomicBool::new(false));
         let (covered, source) = (Covered::new(), OnceLock::new());
         let calls = CallGate::default();
-        Ok(Engine { lock, signals, leases, doorbells, watching, offload, calls, covered, source })
+        Ok(Engine {
+            lock,
+            signals,
+            ranks,
+            leases,
+            doorbells,
+            watching,
+            offload,
+            calls,
+            covered,
+            source,
+        })
     }
 
     /// The engine is registered with the I/O manager, under this name.
@@ -156,21 +173,28 @@ impl Engine {
         self.watching.load(Ordering::Relaxed).then(hold_wakers)
     }
 
+    /// Which process holds which ranks.
+    pub(crate) fn ranks(&self) -> &Ranks {
+        &self.ranks
+    }
+
     /// What is known of it without its lock.
     pub(crate) fn signals(&self) -> &Signals {
         &self.signals
     }
 
-    /// Sends a short message without a request, if the engine is free and nothing else is to be done than to give it to
-    /// the driver. False: it is still to be sent.
+    /// Sends a short message of the rank at place `mine` without a request, if the engine is free and nothing else is to
+    /// be done than to give it to the driver. False: it is still to be sent.
     #[inline]
-    pub(crate) fn send_now(&self, to: u32, tag: u64, data: &[u8]) -> bool {
-        if self.signals.fine.load(Ordering::Relaxed) {
-            return self.send_apart(to, tag, data);
+    pub(crate) fn send_now(&self, mine: u16, to: u32, tag: u64, data: &[u8]) -> bool {
+        if self.signals.has_way(FINE | SEVERAL) {
+            return self.send_apart(mine, to, tag, data);
         }
         // SAFETY: borrowed; the driver copies it.
         let data = unsafe { Span::new(data.as_ptr(), data.len()) };
-        self.enter(|core| core.send_inline(to, tag, data)).unwrap_or(false)
+        // Ranks and processes have the same numbers.
+        let envelope = Envelope { tag, ends: Ends::default() };
+        self.enter(|core| core.send_to(to, envelope, data)).unwrap_or(false)
     }
 
     /// Receives a short message into `buffer` without a request, if the engine is free and it is there, or comes soon:
@@ -178,17 +202,19 @@ impl Engine {
     #[inline]
     pub(crate) fn recv_now(
         &self,
+        mine: u16,
         from: u32,
         tag: (u64, u64),
         buffer: &mut [u8],
         manager: &Manager,
     ) -> Option<usize> {
         let (found, silenced) = self.enter(|core| {
-            let found = core.recv_inline(from, tag, buffer);
+            let found = core.recv_inline(mine, from, tag, buffer);
             if found != Found::Nothing {
                 return (found, false);
             }
-            let hits = u32::from(core.gates[from as usize].hits);
+            let gate = core.gates.ranks.home(from) as usize;
+            let hits = u32::from(core.gates[gate].hits);
             if hits == 0
                 || core.pending.count() > 0
                 || marcel::plumbing::others_runnable()
@@ -197,9 +223,9 @@ impl Engine {
                 return (found, false);
             }
             let silenced = self.doorbells.silence();
-            let found = poll_for(core, from, tag, buffer, SPINS * hits);
+            let found = poll_for(core, (mine, from), tag, buffer, SPINS * hits);
             if found == Found::Nothing {
-                core.gates[from as usize].miss();
+                core.gates[gate].miss();
             }
             (found, silenced)
         })?;
@@ -213,17 +239,23 @@ impl Engine {
     }
 
     /// Polls for a short message a few times. The caller calls again at once, or has a thread watch.
-    pub(crate) fn recv_soon(&self, from: u32, tag: (u64, u64), buffer: &mut [u8]) -> Found {
+    pub(crate) fn recv_soon(
+        &self,
+        mine: u16,
+        from: u32,
+        tag: (u64, u64),
+        buffer: &mut [u8],
+    ) -> Found {
         let found = self.enter(|core| {
             if core.pending.count() > 0 {
                 // Other requests are outstanding: their events count, too.
-                return match core.recv_inline(from, tag, buffer) {
+                return match core.recv_inline(mine, from, tag, buffer) {
                     Found::Nothing => Found::Other,
                     found => found,
                 };
             }
             self.doorbells.silence();
-            poll_for(core, from, tag, buffer, SPINS)
+            poll_for(core, (mine, from), tag, buffer, SPINS)
         });
         found.unwrap_or(Found::Nothing)
     }
@@ -511,14 +543,14 @@ type Locked<'a> = BiasedGuard<'a, Core<AnyDriver>>;
 #[inline(always)]
 fn poll_for(
     core: &mut Locked<'_>,
-    from: u32,
+    (mine, from): (u16, u32),
     tag: (u64, u64),
     buffer: &mut [u8],
     polls: u32,
 ) -> Found {
     let mut found = Found::Nothing;
     spin(Budget::Polls(polls), || {
-        found = core.recv_inline(from, tag, buffer);
+        found = core.recv_inline(mine, from, tag, buffer);
         match found {
             Found::Nothing if !core.is_wanted() => Poll::Nothing,
             _ => Poll::Stop,

@@ -4,10 +4,11 @@ use std::sync::atomic::Ordering;
 
 use crate::error::Cause;
 use crate::gate::gates::Verdict;
+use crate::gate::signals::FINE;
 use crate::gate::{NO_RAIL, rails};
 use crate::net::Driver;
 use crate::proto::core::Core;
-use crate::request::{Op, Outcome, Ref};
+use crate::request::{ANY_SOURCE, Op, Ref};
 use crate::sys::now_ns;
 
 /// Most rounds of one call of [`Core::progress`]; more than one only while large copies go on.
@@ -36,7 +37,7 @@ impl<D: Driver> Core<D> {
         for request in self.signals.submissions.take() {
             // SAFETY: `Engine::submit`'s caller promised that it stays until it is finished.
             let request = unsafe { Ref::new(request) };
-            to = (request.op == Op::Send).then_some(request.peer).or(to);
+            to = (request.op == Op::Send).then(|| self.gates.ranks.home(request.peer)).or(to);
             self.start(request);
         }
         self.signals.submissions.arrived();
@@ -44,7 +45,7 @@ impl<D: Driver> Core<D> {
         if self.gates.backlog > 0 {
             self.flush_all();
         }
-        if self.signals.fine.load(Ordering::Relaxed)
+        if self.signals.has_way(FINE)
             && let Some(to) = to
         {
             // Its sender found the engine held.
@@ -56,8 +57,8 @@ impl<D: Driver> Core<D> {
     #[inline]
     pub(crate) fn start(&mut self, request: Ref) {
         self.pending.begin(request);
-        if self.closed {
-            return self.finish(request, Outcome::Closed);
+        if self.deaf && request.op != Op::Close || self.closed {
+            return self.finish(request, self.end());
         }
         match request.op {
             Op::Send => self.start_send(request),
@@ -104,6 +105,7 @@ impl<D: Driver> Core<D> {
     fn poll_one(&mut self, from: u32) -> bool {
         let any = self.drain();
         self.polls = self.polls.wrapping_add(1);
+        let from = if from == ANY_SOURCE { from } else { self.gates.ranks.home(from) };
         let gate = self.gates.get(from as usize);
         let several = gate.filter(|gate| gate.open.count_ones() > 1 && gate.large_expected == 0);
         let small = several.map_or(NO_RAIL, |gate| gate.small);
@@ -211,8 +213,11 @@ impl<D: Driver> Core<D> {
         if self.gates.backlog > 0 {
             any |= self.flush_all();
         }
-        if self.closing.is_some() {
-            self.try_close();
+        if self.ends {
+            self.try_leave();
+            if self.is_closing() {
+                self.try_close();
+            }
         }
         any
     }
@@ -226,7 +231,7 @@ impl<D: Driver> Core<D> {
         let mut restless = self.table.find(|request| request.parts.are_there()).is_some();
         for peer in 0..self.gates.len() as u32 {
             let gate = &self.gates[peer as usize];
-            if !gate.is_open() || peer == self.rank {
+            if !gate.is_open() || peer == self.process {
                 continue;
             }
             restless |= gate.reliability.broken != 0;

@@ -13,6 +13,7 @@ use crate::gate::config::Config;
 use crate::gate::credit::EACH;
 use crate::gate::lease::InlineLease;
 use crate::gate::rail::Rail;
+use crate::gate::ranks::Ranks;
 use crate::gate::signals::Signals;
 use crate::gate::{Arrival, Gate, Life, NO_RAIL, rails};
 use crate::memory::span::Span;
@@ -21,7 +22,7 @@ use crate::net::{Driver, Rings};
 use crate::request::{ANY_SOURCE, Place, Ref};
 use crate::strategy::Rail as RailView;
 use crate::strategy::selection::Selection;
-use crate::wire::{Header, Kind, LONG, MAX_RAILS, Malformed};
+use crate::wire::{Envelope, Header, Kind, LONG, MAX_RAILS, Malformed};
 use crate::{sys, trace};
 
 /// What a packet of a reliable gate is to its receiver.
@@ -48,10 +49,11 @@ pub(crate) enum Verdict {
 
 /// See the module.
 pub(crate) struct Gates<D> {
-    pub(crate) rank: u32,
+    pub(crate) process: u32,
+    pub(crate) ranks: Arc<Ranks>,
     pub(crate) rails: Box<[Rail<D>]>,
     all: Box<[Gate]>,
-    /// Ranks with an open link: those that a round looks at. As long as the number of ranks from the start.
+    /// Processes with an open link: those that a round looks at. As long as the number of processes from the start.
     pub(crate) connected: Vec<u32>,
     pub(crate) config: Config,
     /// Longer messages use rendezvous.
@@ -60,9 +62,11 @@ pub(crate) struct Gates<D> {
     pub(crate) fragile: bool,
     /// Whatever waits to be sent: requests in the gates' queues, and words that are due.
     pub(crate) backlog: usize,
-    /// Ranks that are neither dead nor gone, this one included.
+    /// Processes that are neither dead nor gone, this one included.
     pub(crate) living: usize,
-    /// The rank that failed last, if any did.
+    /// No short message is sent beside the protocol any more.
+    pub(crate) ending: bool,
+    /// The process that failed last, if any did.
     pub(crate) last_failed: Option<(u32, Cause)>,
     signals: Arc<Signals>,
 }
@@ -83,25 +87,27 @@ impl<D> IndexMut<usize> for Gates<D> {
 }
 
 impl<D: Driver> Gates<D> {
-    /// Gates without any link for rank `rank` of `size`, over at most [`MAX_RAILS`] drivers.
+    /// Gates of process `process` without any link, over at most [`MAX_RAILS`] drivers.
     pub(crate) fn new(
-        rank: u32,
-        size: u32,
+        process: u32,
+        ranks: Arc<Ranks>,
         drivers: Vec<D>,
         config: Config,
         signals: Arc<Signals>,
     ) -> Gates<D> {
         let rail = |driver| Rail::new(driver, &config);
         Gates {
-            rank,
+            process,
             fragile: config.repairs && drivers.iter().any(|driver| driver.can_break()),
             rails: drivers.into_iter().take(MAX_RAILS).map(rail).collect(),
-            all: (0..size).map(|_| Gate::new()).collect(),
-            connected: Vec::with_capacity(size as usize),
+            all: (0..ranks.processes()).map(|process| Gate::new(ranks.of(process))).collect(),
+            connected: Vec::with_capacity(ranks.processes() as usize),
             config,
             threshold: config.threshold,
             backlog: 0,
-            living: size as usize,
+            living: ranks.processes() as usize,
+            ending: false,
+            ranks,
             last_failed: None,
             signals,
         }
@@ -136,7 +142,7 @@ impl<D: Driver> Gates<D> {
     #[cold]
     pub(crate) fn want(&mut self, peer: u32) {
         let gate = &mut self.all[peer as usize];
-        if peer == self.rank
+        if peer == self.process
             || gate.life != Life::Alive
             || core::mem::replace(&mut gate.wanted, true)
         {
@@ -147,11 +153,15 @@ impl<D: Driver> Gates<D> {
         }
     }
 
-    /// A receive, or a probe, waits for a message from there.
+    /// A receive, or a probe, waits for a message from that rank.
     #[inline]
     pub(crate) fn want_source(&mut self, from: u32) {
-        if from != ANY_SOURCE && self.all[from as usize].open == 0 {
-            self.want(from);
+        if from == ANY_SOURCE {
+            return;
+        }
+        let process = self.ranks.home(from);
+        if self.all[process as usize].open == 0 {
+            self.want(process);
         }
     }
 
@@ -291,8 +301,11 @@ impl<D: Driver> Gates<D> {
         let gate = &mut self.all[peer as usize];
         let plain = self.rails.get(gate.small).is_some_and(|way| !way.reliable);
         gate.reliable = !(plain && gate.reliability.is_settled());
-        let inline =
-            here && !gate.reliable && gate.life == Life::Alive && gate.strategy.is_simple();
+        let inline = here
+            && !self.ending
+            && !gate.reliable
+            && gate.life == Life::Alive
+            && gate.strategy.is_simple();
         gate.inline = if inline { gate.mtu.saturating_add(1) } else { 0 };
     }
 
@@ -301,14 +314,28 @@ impl<D: Driver> Gates<D> {
         rails(self.all[peer as usize].open).find(|&rail| self.rails[rail].driver.can_copy(peer))
     }
 
-    /// Whether nothing can come from `peer` any more: which rank has failed, and why.
-    pub(crate) fn hopeless(&self, peer: u32) -> Option<(u32, Cause)> {
-        if peer == ANY_SOURCE {
-            // Another thread of this rank could still send, but when every peer is gone and one of them
-            // crashed, an error serves better than a wait that only this rank could end.
-            return self.last_failed.filter(|_| self.living == 1);
+    /// Whether nothing can come from that rank any more: which rank has failed, and why.
+    #[inline(always)]
+    pub(crate) fn hopeless(&self, from: u32) -> Option<(u32, Cause)> {
+        if from == ANY_SOURCE {
+            // Another thread of this process could still send, but when every peer is gone and one of them
+            // crashed, an error serves better than a wait that only this process could end.
+            let (process, cause) = self.last_failed.filter(|_| self.living == 1)?;
+            return Some((self.ranks.of(process).start, cause));
         }
-        self.all[peer as usize].refusal().map(|cause| (peer, cause))
+        self.all[self.ranks.home(from) as usize].refusal().map(|cause| (from, cause))
+    }
+
+    /// The rank at this place of this process.
+    #[inline]
+    pub(crate) fn own(&self, mine: u16) -> u32 {
+        self.all[self.process as usize].first + u32::from(mine)
+    }
+
+    /// The two ranks of a message, by their places here and at the peer.
+    #[inline]
+    fn names(&self, mine: u16, peer: u32, theirs: u16) -> (u32, u32) {
+        (self.own(mine), self.all[peer as usize].first + u32::from(theirs))
     }
 
     /// What strategies are shown of the open rails, at `now`: so many, and their numbers. `quiet`: no large message is
@@ -376,7 +403,7 @@ impl<D: Driver> Gates<D> {
 
     /// Parts of a message went over a link that is closed. Whether they arrived, the peer is to be asked.
     pub(crate) fn lose(&mut self, request: Ref, rail: usize) {
-        let peer = request.source.get();
+        let peer = request.gate.get();
         self.all[peer as usize].reliability.asks |= request.parts.mark_lost(rail as u8);
         if request.place.get() == Place::Nowhere {
             self.enqueue(peer, request, Place::Fragments);
@@ -406,7 +433,7 @@ impl<D: Driver> Gates<D> {
     /// Gives a short message to the driver, if nothing is before it and nothing else is to be done. False: it is still
     /// to be sent. This is the path of most messages: everything that can be decided beforehand is in `Gate::inline`.
     #[inline(always)]
-    pub(crate) fn post_inline(&mut self, to: u32, tag: u64, data: Span) -> bool {
+    pub(crate) fn post_inline(&mut self, to: u32, envelope: Envelope, data: Span) -> bool {
         let gate = &mut self.all[to as usize];
         let len = data.len();
         if len >= gate.inline
@@ -419,19 +446,25 @@ impl<D: Driver> Gates<D> {
         let numbers = (gate.tx_seq, gate.rx_seq);
         let moment = trace::moment();
         let posted = match self.rails.get_mut(gate.small) {
-            Some(rail) => rail.driver.post_eager(to, numbers, tag, data),
+            Some(rail) => rail.driver.post_eager(to, numbers, envelope, data),
             None => false,
         };
         if posted {
             gate.tx_seq = gate.tx_seq.wrapping_add(1);
-            trace::left(moment, (self.rank, to), numbers.0.into(), (tag, len));
+            let Envelope { tag, ends } = envelope;
+            trace::left(
+                moment,
+                || self.names(ends.from(), to, ends.to()),
+                numbers.0.into(),
+                (tag, len),
+            );
         } else {
             gate.credit.take_back(len);
         }
         posted
     }
 
-    /// Sends one packet to another rank on the small track. False: there is no room now.
+    /// Sends one packet to another process on the small track. False: there is no room now.
     #[inline]
     pub(crate) fn post(&mut self, to: u32, header: &mut Header, parts: &[Span]) -> bool {
         if !self.recall(to) {
@@ -597,7 +630,7 @@ impl<D: Driver> Gates<D> {
     }
 
     /// A receive has got an eager message of that length.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn count_received(&mut self, from: u32, len: usize) {
         if self.all[from as usize].credit.count_received(len) {
             self.return_credit(from);
@@ -611,7 +644,7 @@ impl<D: Driver> Gates<D> {
         if !gate.credit.owes_word(self.config.credit, longest) {
             return;
         }
-        if from == self.rank {
+        if from == self.process {
             gate.credit.return_to_oneself();
         } else if gate.is_open() {
             self.owe_word(from, ACK);
@@ -623,6 +656,7 @@ impl<D: Driver> Gates<D> {
 
     /// Leases the sending end to this rank, if nothing is before the next short message.
     pub(crate) fn lend(&mut self, to: u32) {
+        let firsts = self.names(0, to, 0);
         let gate = &mut self.all[to as usize];
         let free = gate.inline > 0
             && gate.sends.is_empty()
@@ -637,7 +671,7 @@ impl<D: Driver> Gates<D> {
         let Some(send) = driver.lend(to) else { return };
         gate.lease.lend(InlineLease {
             send,
-            ranks: (self.rank, to),
+            firsts,
             rail,
             numbers: (gate.tx_seq, gate.rx_seq),
             credit: gate.credit.lend(),

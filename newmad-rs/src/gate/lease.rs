@@ -21,12 +21,13 @@ use crate::gate::credit::EACH;
 use crate::memory::span::Span;
 use crate::net::SendLease;
 use crate::trace;
+use crate::wire::Envelope;
 
 /// What it takes to send short messages to a rank without the engine.
 pub(crate) struct InlineLease {
     pub(super) send: SendLease,
-    /// Of this process, and that one.
-    pub(super) ranks: (u32, u32),
+    /// The first ranks of this process, and of that one.
+    pub(super) firsts: (u32, u32),
     /// The rail whose it is.
     pub(super) rail: usize,
     /// Of the next packet, and the one that was expected when this was lent: plain rails do not read that.
@@ -40,14 +41,16 @@ pub(crate) struct InlineLease {
 impl InlineLease {
     /// Sends a message, if it is short enough, and there is room.
     #[inline]
-    pub(crate) fn post(&mut self, tag: u64, data: Span) -> bool {
+    pub(crate) fn post(&mut self, envelope: Envelope, data: Span) -> bool {
         let cost = data.len() as u64 + EACH;
         let moment = trace::moment();
         let posted = data.len() < self.bound
             && cost <= self.credit
-            && self.send.post_eager(self.numbers, tag, data);
+            && self.send.post_eager(self.numbers, envelope, data);
         if posted {
-            trace::left(moment, self.ranks, self.numbers.0.into(), (tag, data.len()));
+            let (Envelope { tag, ends }, firsts) = (envelope, self.firsts);
+            let names = || (firsts.0 + u32::from(ends.from()), firsts.1 + u32::from(ends.to()));
+            trace::left(moment, names, self.numbers.0.into(), (tag, data.len()));
             self.numbers.0 = self.numbers.0.wrapping_add(1);
             self.credit -= cost;
         }

@@ -1,4 +1,4 @@
-//! A gate: the path to one peer, its queues, and its end.
+//! A gate: the path to one peer process, its queues, and its end. All ranks of the two processes share it ([`ranks`]).
 //!
 //! ```text
 //! Alive --Bye--> Left --end of connection--> Dead(Left)
@@ -27,8 +27,10 @@ pub(crate) mod credit;
 pub(crate) mod gates;
 pub(crate) mod lease;
 pub(crate) mod rail;
+pub(crate) mod ranks;
 pub(crate) mod signals;
 
+use core::ops::Range;
 use std::sync::Arc;
 
 use crate::collect::lease::Lessor;
@@ -87,6 +89,9 @@ pub(crate) struct Arrival {
 
 /// See the module.
 pub(crate) struct Gate {
+    /// The peer's first rank, and the number of its ranks.
+    first: u32,
+    count: u32,
     pub(crate) life: Life,
     pub(crate) tx_seq: u32,
     pub(crate) rx_seq: u32,
@@ -131,8 +136,11 @@ pub(crate) struct Gate {
 }
 
 impl Gate {
-    pub(crate) fn new() -> Gate {
+    /// The gate to the process that holds these ranks.
+    pub(crate) fn new(ranks: Range<u32>) -> Gate {
         Gate {
+            first: ranks.start,
+            count: ranks.end - ranks.start,
             life: Life::Alive,
             tx_seq: 0,
             rx_seq: 0,
@@ -159,6 +167,17 @@ impl Gate {
             held: 0,
             bye_sent: false,
         }
+    }
+
+    /// The peer's ranks.
+    pub(crate) fn ranks(&self) -> Range<u32> {
+        self.first..self.first + self.count
+    }
+
+    /// The rank at this place of the peer; `None`: it has fewer.
+    #[inline(always)]
+    pub(crate) fn rank(&self, place: u16) -> Option<u32> {
+        (u32::from(place) < self.count).then_some(self.first + u32::from(place))
     }
 
     /// The queue of requests that wait there.

@@ -3,12 +3,17 @@
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 
 use crate::collect::Submissions;
 use crate::error::Error;
 use crate::request::Request;
 use crate::sys;
+
+/// Short messages may be sent beside the engine.
+pub(crate) const FINE: u8 = 1;
+/// Processes hold several ranks, or some of them do.
+pub(crate) const SEVERAL: u8 = 2;
 
 /// What the engine shares with threads that do not hold its lock.
 pub(crate) struct Signals {
@@ -34,8 +39,8 @@ pub(crate) struct Signals {
     bell: OwnedFd,
     /// Messages are held until the next look.
     pub(crate) held: AtomicBool,
-    /// Short messages may be sent beside the engine.
-    pub(crate) fine: AtomicBool,
+    /// Whether short messages have other ways than through the engine: [`FINE`], [`SEVERAL`]. One look for both.
+    ways: AtomicU8,
     /// This process will want nothing more: the others may be told.
     leaves: AtomicBool,
 }
@@ -55,9 +60,23 @@ impl Signals {
             size,
             bell: sys::eventfd()?,
             held: AtomicBool::new(false),
-            fine: AtomicBool::new(false),
+            ways: AtomicU8::new(0),
             leaves: AtomicBool::new(false),
         }))
+    }
+
+    /// Short messages have this way too, or have it no more.
+    pub(crate) fn set_way(&self, way: u8, there: bool) {
+        match there {
+            true => self.ways.fetch_or(way, Ordering::Relaxed),
+            false => self.ways.fetch_and(!way, Ordering::Relaxed),
+        };
+    }
+
+    /// Whether short messages have one of these ways.
+    #[inline]
+    pub(crate) fn has_way(&self, ways: u8) -> bool {
+        self.ways.load(Ordering::Relaxed) & ways != 0
     }
 
     /// Whether something is outstanding whose event has to be found while no thread polls.

@@ -28,7 +28,7 @@ impl Tables {
             Ok(request.masked(mask))
         };
         let requests = receives.into_iter().map(request).collect::<Result<_, Error>>()?;
-        Ok(Tables { matching: Matching::new(0, usize::MAX), requests })
+        Ok(Tables { matching: Matching::new(1, 0, usize::MAX), requests })
     }
 
     #[inline]
@@ -45,7 +45,7 @@ impl Tables {
     pub fn receive(&mut self, receive: usize) -> Option<u64> {
         let request = self.request(receive);
         assert!(request.place.get() == Place::Nowhere, "receive {receive} is posted already");
-        let found = self.matching.find_unexpected(request.peer, request.tag, request.mask);
+        let found = self.matching.find_unexpected(0, request.peer, request.tag, request.mask);
         let Some(cell) = found else {
             self.matching.post(request);
             return None;
@@ -59,7 +59,7 @@ impl Tables {
     /// A message: the receive that takes it, or none, and it is unexpected.
     #[inline]
     pub fn arrive(&mut self, source: u32, tag: u64, number: u64) -> Option<usize> {
-        if let Some(request) = self.matching.take_posted(source, tag) {
+        if let Some(request) = self.matching.take_posted(0, source, tag) {
             let at = &raw const *request as usize - self.requests.as_ptr() as usize;
             return Some(at / size_of::<Request>());
         }

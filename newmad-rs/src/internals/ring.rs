@@ -7,6 +7,7 @@ use crate::memory::span::Span;
 use crate::net::Peek;
 use crate::net::segment::track;
 use crate::net::segment::{Geometry, Segment};
+use crate::wire::Envelope;
 
 /// A ring of so many slots of so many bytes; its two ends.
 ///
@@ -41,7 +42,7 @@ impl Sender {
     pub fn send(&mut self, tag: u64, data: &[u8]) -> bool {
         // SAFETY: borrowed for the call, which copies it.
         let data = unsafe { Span::new(data.as_ptr(), data.len()) }.part(0, self.0.mtu());
-        self.0.post_eager((0, 0), tag, data)
+        self.0.post_eager((0, 0), Envelope { tag, ..Envelope::default() }, data)
     }
 }
 

@@ -11,6 +11,8 @@
 //! Each kind of receive looks into its own. Tables are hashed, lists run through the requests and the pool's cells:
 //! constant time up to some thousands of envelopes (tables do not grow), but for masks; nothing allocated. Measured by
 //! `cargo bench --bench match`.
+//!
+//! Each rank of the process has tables of its own, smaller ones where there are several; the cells are the process's.
 
 pub(crate) mod pool;
 #[cfg(test)]
@@ -22,12 +24,14 @@ use crate::request::tag::EXACT;
 use crate::request::{ANY_SOURCE, Op, Place, Ref};
 use crate::wire::{Header, Malformed};
 
+/// Buckets of the tables of a process's only rank, and of each of several.
 const BUCKETS: usize = 1024;
+const FEW_BUCKETS: usize = 64;
 
 #[inline]
 fn hash(source: u32, tag: u64) -> usize {
     let mixed = (tag ^ (u64::from(source) << 40)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    (mixed >> 40) as usize & (BUCKETS - 1)
+    (mixed >> 40) as usize
 }
 
 #[derive(Clone, Copy)]
@@ -38,37 +42,51 @@ struct Ends {
 
 const NOTHING: Ends = Ends { head: NONE, tail: NONE };
 
-/// See the module.
-pub(crate) struct Matching {
+/// The tables of one rank.
+struct Tables {
     posted: Box<[Queue]>,
     posted_any: Box<[Queue]>,
     posted_masked: Queue,
     /// Receives in the last two.
     wild: usize,
+    /// One less than the number of buckets.
+    mask: usize,
     order: u64,
-    pub(crate) probes: Queue,
+    probes: Queue,
     unexpected: [Box<[Ends]>; 3],
     arrivals: u64,
     count: usize,
+}
+
+/// See the module.
+pub(crate) struct Matching {
+    /// Of the rank at place 0, which most processes hold alone, and of the others.
+    first: Tables,
+    others: Box<[Tables]>,
     pub(crate) pool: Pool,
 }
 
-impl Matching {
-    /// `largest`: longest eager message; `max`: bound of the memory for unexpected ones.
-    pub(crate) fn new(largest: usize, max: usize) -> Matching {
-        Matching {
-            posted: (0..BUCKETS).map(|_| Queue::default()).collect(),
-            posted_any: (0..BUCKETS).map(|_| Queue::default()).collect(),
+impl Tables {
+    fn new(buckets: usize) -> Tables {
+        Tables {
+            posted: (0..buckets).map(|_| Queue::default()).collect(),
+            posted_any: (0..buckets).map(|_| Queue::default()).collect(),
             posted_masked: Queue::default(),
             wild: 0,
+            mask: buckets - 1,
             order: 0,
             probes: Queue::default(),
-            unexpected: [BUCKETS, BUCKETS, 1]
+            unexpected: [buckets, buckets, 1]
                 .map(|buckets| vec![NOTHING; buckets].into_boxed_slice()),
             arrivals: 0,
             count: 0,
-            pool: Pool::new(largest, max),
         }
+    }
+
+    /// The bucket of a receive from this source with this tag.
+    #[inline]
+    fn at(&self, source: u32, tag: u64) -> usize {
+        hash(source, tag) & self.mask
     }
 
     #[inline]
@@ -76,27 +94,14 @@ impl Matching {
         if request.mask != EXACT {
             &mut self.posted_masked
         } else if request.peer == ANY_SOURCE {
-            &mut self.posted_any[hash(0, request.tag)]
+            &mut self.posted_any[hash(0, request.tag) & self.mask]
         } else {
-            &mut self.posted[hash(request.peer, request.tag)]
+            &mut self.posted[hash(request.peer, request.tag) & self.mask]
         }
     }
 
-    /// Adds a receive, or a probe, for which no message is there.
     #[inline]
-    pub(crate) fn post(&mut self, request: Ref) {
-        if let Op::Probe { .. } = request.op {
-            return self.probes.push(request, Place::Probes);
-        }
-        request.order.set(self.order);
-        self.order += 1;
-        self.wild += usize::from(is_wild(request));
-        self.bucket(request).push(request, Place::Posted);
-    }
-
-    /// Takes back a posted receive, or a probe.
-    #[inline]
-    pub(crate) fn unpost(&mut self, request: Ref) {
+    fn unpost(&mut self, request: Ref) {
         if request.place.get() == Place::Probes {
             return self.probes.remove(request);
         }
@@ -104,30 +109,16 @@ impl Matching {
         self.bucket(request).remove(request);
     }
 
-    /// Whether more is to be looked at than the receives that are posted for this source and tag: such messages have
-    /// come, or there are receives that take several.
     #[inline]
-    pub(crate) fn has_more(&self, source: u32, tag: u64) -> bool {
-        self.wild != 0 || self.find_unexpected(source, tag, EXACT).is_some()
-    }
-
-    /// Whether a receive is posted for this source and tag.
-    #[inline]
-    pub(crate) fn is_posted(&self, source: u32, tag: u64) -> bool {
-        first(&self.posted[hash(source, tag)], source, tag).is_some()
-    }
-
-    /// Takes the receive that a message from `source` with `tag` goes to.
-    #[inline]
-    pub(crate) fn take_posted(&mut self, source: u32, tag: u64) -> Option<Ref> {
-        let queue = &mut self.posted[hash(source, tag)];
+    fn take_posted(&mut self, source: u32, tag: u64) -> Option<Ref> {
+        let queue = &mut self.posted[hash(source, tag) & self.mask];
         let mut found = queue.find(|request| request.peer == source && request.tag == tag);
         if self.wild == 0 {
             let request = found?;
             queue.remove(request);
             return Some(request);
         }
-        let any = &self.posted_any[hash(0, tag)];
+        let any = &self.posted_any[hash(0, tag) & self.mask];
         found = earlier(found, first(any, source, tag));
         found = earlier(found, first(&self.posted_masked, source, tag));
         let request = found?;
@@ -138,24 +129,28 @@ impl Matching {
 
     /// The list and bucket in which a receive looks for unexpected messages.
     #[inline]
-    fn place(from: u32, tag: u64, mask: u64) -> (usize, usize) {
+    fn place(&self, from: u32, tag: u64, mask: u64) -> (usize, usize) {
         match (from, mask) {
-            (ANY_SOURCE, EXACT) => (1, hash(0, tag)),
-            (from, EXACT) => (0, hash(from, tag)),
+            (ANY_SOURCE, EXACT) => (1, self.at(0, tag)),
+            (from, EXACT) => (0, self.at(from, tag)),
             _ => (2, 0),
         }
     }
 
-    /// The unexpected message that a receive gets, if there is one; it stays in its lists.
+    /// The places of a message.
+    fn places(&self, source: u32, tag: u64) -> [(usize, usize); 3] {
+        [(0, self.at(source, tag)), (1, self.at(0, tag)), (2, 0)]
+    }
+
     #[inline]
-    pub(crate) fn find_unexpected(&self, from: u32, tag: u64, mask: u64) -> Option<u32> {
+    fn find_unexpected(&self, pool: &Pool, from: u32, tag: u64, mask: u64) -> Option<u32> {
         if self.count == 0 {
             return None;
         }
-        let (list, bucket) = Matching::place(from, tag, mask);
+        let (list, bucket) = self.place(from, tag, mask);
         let mut index = self.unexpected[list][bucket].head;
         while index != NONE {
-            let cell = self.pool.get(index);
+            let cell = pool.get(index);
             if cell.tag & mask == tag && (from == ANY_SOURCE || cell.source == from) {
                 return Some(index);
             }
@@ -164,58 +159,186 @@ impl Matching {
         None
     }
 
-    /// The unexpected announcement that a peer gave that number. Walks everything: for rare events.
-    pub(crate) fn find_announced(&self, from: u32, number: u64) -> Option<u32> {
-        let mut index = self.unexpected[2][0].head;
-        while index != NONE {
-            let cell = self.pool.get(index);
-            let found = matches!(cell.content, Content::Announced { id, .. } if id == number);
-            if found && cell.source == from {
-                return Some(index);
+    /// Puts a message into its lists, between the two that `between` says.
+    #[inline]
+    fn insert(
+        &mut self,
+        pool: &mut Pool,
+        index: u32,
+        between: impl Fn((&Pool, usize), Ends) -> (u32, u32),
+    ) {
+        let (source, tag) = (pool.get(index).source, pool.get(index).tag);
+        for (list, bucket) in self.places(source, tag) {
+            let ends = &mut self.unexpected[list][bucket];
+            let (prev, next) = between((pool, list), *ends);
+            let cell = pool.get_mut(index);
+            (cell.prev[list], cell.next[list]) = (prev, next);
+            match prev {
+                NONE => ends.head = index,
+                prev => pool.get_mut(prev).next[list] = index,
             }
-            index = cell.next[2];
+            match next {
+                NONE => ends.tail = index,
+                next => pool.get_mut(next).prev[list] = index,
+            }
         }
-        None
+        self.count += 1;
     }
 
-    /// The places of a message.
-    fn places(source: u32, tag: u64) -> [(usize, usize); 3] {
-        [(0, hash(source, tag)), (1, hash(0, tag)), (2, 0)]
+    fn remove_unexpected(&mut self, pool: &mut Pool, index: u32) {
+        let (source, tag) = (pool.get(index).source, pool.get(index).tag);
+        for (list, bucket) in self.places(source, tag) {
+            let (next, prev) = (pool.get(index).next[list], pool.get(index).prev[list]);
+            let ends = &mut self.unexpected[list][bucket];
+            match prev {
+                NONE => ends.head = next,
+                prev => pool.get_mut(prev).next[list] = next,
+            }
+            match next {
+                NONE => ends.tail = prev,
+                next => pool.get_mut(next).prev[list] = prev,
+            }
+        }
+        self.count -= 1;
+    }
+}
+
+/// Those of the rank at this place.
+#[inline(always)]
+fn tables<'a>(first: &'a mut Tables, others: &'a mut [Tables], rank: u16) -> &'a mut Tables {
+    match rank.checked_sub(1) {
+        None => first,
+        Some(other) => &mut others[usize::from(other)],
+    }
+}
+
+impl Matching {
+    /// Of so many ranks. `largest`: longest eager message; `max`: bound of the memory for unexpected ones.
+    pub(crate) fn new(ranks: usize, largest: usize, max: usize) -> Matching {
+        let buckets = if ranks == 1 { BUCKETS } else { FEW_BUCKETS };
+        let others = (1..ranks).map(|_| Tables::new(buckets)).collect();
+        Matching { first: Tables::new(buckets), others, pool: Pool::new(largest, max) }
+    }
+
+    #[inline(always)]
+    fn of(&mut self, rank: u16) -> &mut Tables {
+        tables(&mut self.first, &mut self.others, rank)
+    }
+
+    #[inline(always)]
+    fn get(&self, rank: u16) -> &Tables {
+        match rank.checked_sub(1) {
+            None => &self.first,
+            Some(other) => &self.others[usize::from(other)],
+        }
+    }
+
+    /// Whether there is such a rank.
+    #[inline(always)]
+    pub(crate) fn has(&self, rank: u16) -> bool {
+        usize::from(rank) <= self.others.len()
+    }
+
+    /// Adds a receive, or a probe, for which no message is there.
+    #[inline]
+    pub(crate) fn post(&mut self, request: Ref) {
+        let tables = self.of(request.mine.get());
+        if let Op::Probe { .. } = request.op {
+            return tables.probes.push(request, Place::Probes);
+        }
+        request.order.set(tables.order);
+        tables.order += 1;
+        tables.wild += usize::from(is_wild(request));
+        tables.bucket(request).push(request, Place::Posted);
+    }
+
+    /// Takes back a posted receive, or a probe.
+    #[inline]
+    pub(crate) fn unpost(&mut self, request: Ref) {
+        self.of(request.mine.get()).unpost(request);
+    }
+
+    /// Whether more is to be looked at than the receives that are posted for this source and tag: such messages have
+    /// come, or there are receives that take several.
+    #[inline]
+    pub(crate) fn has_more(&self, to: u16, source: u32, tag: u64) -> bool {
+        let tables = self.get(to);
+        tables.wild != 0 || tables.find_unexpected(&self.pool, source, tag, EXACT).is_some()
+    }
+
+    /// Whether a receive is posted for this source and tag.
+    #[inline]
+    pub(crate) fn is_posted(&self, to: u16, source: u32, tag: u64) -> bool {
+        let tables = self.get(to);
+        first(&tables.posted[tables.at(source, tag)], source, tag).is_some()
+    }
+
+    /// Takes the receive that a message from `source` with `tag` goes to; `None` also if there is no such rank.
+    #[inline]
+    pub(crate) fn take_posted(&mut self, to: u16, source: u32, tag: u64) -> Option<Ref> {
+        self.has(to).then(|| self.of(to))?.take_posted(source, tag)
+    }
+
+    /// The unexpected message that a receive of that rank gets, if there is one; it stays in its lists.
+    #[inline]
+    pub(crate) fn find_unexpected(&self, to: u16, from: u32, tag: u64, mask: u64) -> Option<u32> {
+        self.get(to).find_unexpected(&self.pool, from, tag, mask)
+    }
+
+    /// The unexpected announcement that a process gave that number. Walks everything: for rare events.
+    pub(crate) fn find_announced(&self, from: u32, number: u64) -> Option<u32> {
+        core::iter::once(&self.first).chain(&self.others).find_map(|tables| {
+            let mut index = tables.unexpected[2][0].head;
+            while index != NONE {
+                let cell = self.pool.get(index);
+                let found = matches!(cell.content, Content::Announced { id, .. } if id == number);
+                if found && cell.gate == from {
+                    return Some(index);
+                }
+                index = cell.next[2];
+            }
+            None
+        })
     }
 
     /// Puts a message that has come into a cell, and among the unexpected ones: the cell; `None`: there is none for it.
     /// `number`: what the trace calls the message.
     pub(crate) fn keep(
         &mut self,
-        source: u32,
+        source: Source,
         header: &Header,
         content: Content,
         number: u64,
     ) -> Result<Option<u32>, Malformed> {
         let (tag, len) = (header.tag, header.len as usize);
         let bytes = if content == Content::Eager { len } else { 0 };
-        if !self.pool.can_hold(bytes) {
+        if !self.pool.can_hold(bytes) || !self.has(header.ends.to()) {
             return Err(Malformed);
         }
         let Some(index) = self.pool.take(bytes) else { return Ok(None) };
         let cell = self.pool.get_mut(index);
-        (cell.source, cell.tag, cell.len, cell.got) = (source, tag, len, 0);
+        (cell.gate, cell.source, cell.to) = (source.gate, source.rank, header.ends.to());
+        (cell.tag, cell.len, cell.got) = (tag, len, 0);
         (cell.content, cell.claimed, cell.number) = (content, None, number);
         self.add_unexpected(index);
         Ok(Some(index))
     }
 
-    /// Adds an unexpected message; its cell's source and tag are set.
+    /// Adds an unexpected message; its cell's ranks and tag are set.
     pub(crate) fn add_unexpected(&mut self, index: u32) {
-        self.pool.get_mut(index).arrival = self.arrivals;
-        self.arrivals += 1;
-        self.insert(index, |_, ends| (ends.tail, NONE));
+        let cell = self.pool.get_mut(index);
+        let to = cell.to;
+        let tables = tables(&mut self.first, &mut self.others, to);
+        cell.arrival = tables.arrivals;
+        tables.arrivals += 1;
+        tables.insert(&mut self.pool, index, |_, ends| (ends.tail, NONE));
     }
 
     /// Adds an unexpected message again, where it was.
     pub(crate) fn readd_unexpected(&mut self, index: u32) {
-        let arrival = self.pool.get(index).arrival;
-        self.insert(index, |(pool, list), ends| {
+        let (arrival, to) = (self.pool.get(index).arrival, self.pool.get(index).to);
+        let tables = tables(&mut self.first, &mut self.others, to);
+        tables.insert(&mut self.pool, index, |(pool, list), ends| {
             let (mut before, mut after) = (NONE, ends.head);
             while after != NONE && pool.get(after).arrival < arrival {
                 (before, after) = (after, pool.get(after).next[list]);
@@ -224,70 +347,56 @@ impl Matching {
         });
     }
 
-    /// Puts a message into its lists, between the two that `between` says.
-    #[inline]
-    fn insert(&mut self, index: u32, between: impl Fn((&Pool, usize), Ends) -> (u32, u32)) {
-        let (source, tag) = (self.pool.get(index).source, self.pool.get(index).tag);
-        for (list, bucket) in Matching::places(source, tag) {
-            let ends = &mut self.unexpected[list][bucket];
-            let (prev, next) = between((&self.pool, list), *ends);
-            let cell = self.pool.get_mut(index);
-            (cell.prev[list], cell.next[list]) = (prev, next);
-            match prev {
-                NONE => ends.head = index,
-                prev => self.pool.get_mut(prev).next[list] = index,
-            }
-            match next {
-                NONE => ends.tail = index,
-                next => self.pool.get_mut(next).prev[list] = index,
-            }
-        }
-        self.count += 1;
-    }
-
     /// Takes an unexpected message out of its lists; its cell stays taken.
     pub(crate) fn remove_unexpected(&mut self, index: u32) {
-        let (source, tag) = (self.pool.get(index).source, self.pool.get(index).tag);
-        for (list, bucket) in Matching::places(source, tag) {
-            let (next, prev) = (self.pool.get(index).next[list], self.pool.get(index).prev[list]);
-            let ends = &mut self.unexpected[list][bucket];
-            match prev {
-                NONE => ends.head = next,
-                prev => self.pool.get_mut(prev).next[list] = next,
-            }
-            match next {
-                NONE => ends.tail = prev,
-                next => self.pool.get_mut(next).prev[list] = prev,
-            }
-        }
-        self.count -= 1;
+        let to = self.pool.get(index).to;
+        let tables = tables(&mut self.first, &mut self.others, to);
+        tables.remove_unexpected(&mut self.pool, index);
     }
 
     /// Takes out and frees the unexpected messages that `which` points at. Walks everything: for rare events.
     pub(crate) fn drop_unexpected(&mut self, which: impl Fn(&Cell) -> bool) {
-        let mut index = self.unexpected[2][0].head;
-        while index != NONE {
-            let next = self.pool.get(index).next[2];
-            if which(self.pool.get(index)) {
-                self.remove_unexpected(index);
-                self.pool.put(index);
+        for tables in core::iter::once(&mut self.first).chain(&mut self.others) {
+            let mut index = tables.unexpected[2][0].head;
+            while index != NONE {
+                let next = self.pool.get(index).next[2];
+                if which(self.pool.get(index)) {
+                    tables.remove_unexpected(&mut self.pool, index);
+                    self.pool.put(index);
+                }
+                index = next;
             }
-            index = next;
         }
     }
 
     /// A posted receive or a probe that `which` points at. Walks everything: for rare events.
     pub(crate) fn find_posted(&self, which: impl Fn(Ref) -> bool) -> Option<Ref> {
-        let tables = self.posted.iter().chain(self.posted_any.iter());
-        let mut queues = tables.chain([&self.posted_masked, &self.probes]);
-        queues.find_map(|queue| queue.find(&which))
+        core::iter::once(&self.first).chain(&self.others).find_map(|tables| {
+            let queues = tables.posted.iter().chain(tables.posted_any.iter());
+            let mut queues = queues.chain([&tables.posted_masked, &tables.probes]);
+            queues.find_map(|queue| queue.find(&which))
+        })
     }
 
-    /// Whether a probe waits.
+    /// Whether a probe of that rank waits.
     #[inline]
-    pub(crate) fn has_probes(&self) -> bool {
-        !self.probes.is_empty()
+    pub(crate) fn has_probes(&self, to: u16) -> bool {
+        !self.get(to).probes.is_empty()
     }
+
+    /// The probes of that rank.
+    pub(crate) fn probes(&self, to: u16) -> impl Iterator<Item = Ref> + use<> {
+        self.get(to).probes.iter()
+    }
+}
+
+/// Where a message comes from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Source {
+    /// The process.
+    pub(crate) gate: u32,
+    /// The rank.
+    pub(crate) rank: u32,
 }
 
 #[inline]

@@ -29,7 +29,10 @@ pub(crate) enum Content {
 pub(crate) struct Cell {
     data: NonNull<u8>,
     class: u8,
+    /// The process that it came from, its rank, and the place of the rank that it is for.
+    pub(crate) gate: u32,
     pub(crate) source: u32,
+    pub(crate) to: u16,
     pub(crate) tag: u64,
     /// Length of the message.
     pub(crate) len: usize,
@@ -152,7 +155,9 @@ impl Pool {
             self.cells.push(Cell {
                 data,
                 class: class as u8,
+                gate: 0,
                 source: 0,
+                to: 0,
                 tag: 0,
                 len: 0,
                 got: 0,

@@ -69,7 +69,7 @@ struct Both {
 impl Both {
     fn new() -> Both {
         Both {
-            matching: Matching::new(64, 1 << 20),
+            matching: Matching::new(1, 64, 1 << 20),
             requests: Vec::new(),
             posted: Vec::new(),
             messages: Vec::new(),
@@ -89,7 +89,7 @@ impl Both {
         let nothing: *mut [u8] = std::ptr::slice_from_raw_parts_mut(std::ptr::dangling_mut(), 0);
         // SAFETY: nothing is ever received into it.
         let request = unsafe { Request::recv(from, tag, nothing, false) }.masked(mask);
-        let found = self.matching.find_unexpected(from, request.tag, mask);
+        let found = self.matching.find_unexpected(0, from, request.tag, mask);
         let message = expected.map(|at| self.messages.remove(at));
         assert_eq!(found.map(|cell| self.matching.pool.get(cell).len), message.map(|m| m.0));
         match found {
@@ -112,7 +112,7 @@ impl Both {
     fn take(&mut self, source: u32, tag: u64) -> bool {
         let expected = self.posted.iter().position(|(_, wish)| wish.takes(source, tag));
         let expected = expected.map(|at| self.posted.remove(at).0);
-        let found = self.matching.take_posted(source, tag);
+        let found = self.matching.take_posted(0, source, tag);
         assert_eq!(found.map(|request| self.number(request)), expected);
         assert!(found.is_none_or(|request| request.matched.get() == tag));
         found.is_some()
@@ -149,7 +149,7 @@ impl Both {
                 let Some(at) = self.messages.iter().position(takes) else { return };
                 let message = self.messages.remove(at);
                 let Wish { from, tag, mask } = wish;
-                let cell = self.matching.find_unexpected(from, tag & mask, mask).unwrap();
+                let cell = self.matching.find_unexpected(0, from, tag & mask, mask).unwrap();
                 assert_eq!(self.matching.pool.get(cell).len, message.0);
                 self.matching.remove_unexpected(cell);
                 self.held.push((cell, message));
@@ -183,7 +183,7 @@ proptest! {
             both.run(step);
         }
         // Whatever is left comes out in order.
-        while let Some(cell) = both.matching.find_unexpected(ANY_SOURCE, 0, RESERVED) {
+        while let Some(cell) = both.matching.find_unexpected(0, ANY_SOURCE, 0, RESERVED) {
             let number = both.messages.remove(0).0;
             prop_assert_eq!(both.matching.pool.get(cell).len, number);
             both.matching.remove_unexpected(cell);
@@ -195,8 +195,8 @@ proptest! {
             matching.unpost(request);
         }
         prop_assert!(matching.find_posted(|_| true).is_none());
-        prop_assert_eq!(matching.wild, 0);
-        prop_assert_eq!(matching.count, 0);
-        prop_assert!(matching.unexpected.iter().flatten().all(|ends| ends.head == NONE && ends.tail == NONE));
+        prop_assert_eq!(matching.first.wild, 0);
+        prop_assert_eq!(matching.first.count, 0);
+        prop_assert!(matching.first.unexpected.iter().flatten().all(|ends| ends.head == NONE && ends.tail == NONE));
     }
 }

@@ -15,7 +15,7 @@ use crate::net::segment::Segment;
 use crate::net::segment::bell::Bell;
 use crate::net::shm::{self, Shm};
 use crate::net::tcp::{self, Tcp};
-use crate::wire::Header;
+use crate::wire::{Envelope, Header};
 
 /// One of the drivers.
 pub(crate) enum AnyDriver {
@@ -82,7 +82,7 @@ impl Driver for AnyDriver {
         fn copies_too(self: &Self, peer: u32, waits: bool) -> bool;
         #[inline] fn begin(self: &mut Self) -> bool;
         #[inline] fn post_small(self: &mut Self, to: u32, header: &Header, parts: &[Span]) -> bool;
-        #[inline(always)] fn post_eager(self: &mut Self, to: u32, numbers: (u32, u32), tag: u64, data: Span) -> bool;
+        #[inline(always)] fn post_eager(self: &mut Self, to: u32, numbers: (u32, u32), envelope: Envelope, data: Span) -> bool;
         fn lend(self: &mut Self, to: u32) -> Option<SendLease>;
         fn has_segments(self: &Self) -> bool;
         fn segments(self: &Self, peer: u32) -> Option<[Arc<Segment>; 2]>;

@@ -14,7 +14,7 @@ use crate::net::ready::Ready;
 use crate::net::rings::Rings;
 use crate::net::segment::Segment;
 use crate::net::segment::bell::Bell;
-use crate::wire::{Header, Kind};
+use crate::wire::{Envelope, Header, Kind};
 
 /// Carries the packets of one rail. See the module.
 pub(crate) trait Driver: Send {
@@ -47,10 +47,11 @@ pub(crate) trait Driver: Send {
     /// As `post_small`, of a whole message in one piece: what most packets are. `numbers`: the sequence number, and the
     /// one expected next.
     #[inline]
-    fn post_eager(&mut self, to: u32, numbers: (u32, u32), tag: u64, data: Span) -> bool {
+    fn post_eager(&mut self, to: u32, numbers: (u32, u32), envelope: Envelope, data: Span) -> bool {
         let (seq, ack) = numbers;
         let (len, payload) = (data.len() as u64, data.len() as u32);
-        let header = Header { seq, ack, tag, len, payload, ..Header::new(Kind::Eager) };
+        let Envelope { tag, ends } = envelope;
+        let header = Header { seq, ack, tag, ends, len, payload, ..Header::new(Kind::Eager) };
         self.post_small(to, &header, &[data])
     }
 

@@ -8,6 +8,7 @@ use crate::net::rings::Rings;
 use crate::net::segment::Segment;
 use crate::net::segment::bell::Bell;
 use crate::net::segment::track::Sender;
+use crate::wire::Envelope;
 
 /// See the module. Only shared memory grants leases.
 pub(crate) struct SendLease {
@@ -23,8 +24,13 @@ pub(crate) struct SendLease {
 impl SendLease {
     /// Sends a message as the driver's `post_eager` does. False: the track is full now.
     #[inline]
-    pub(crate) fn post_eager(&mut self, numbers: (u32, u32), tag: u64, data: Span) -> bool {
-        let posted = self.sender.post_eager(numbers, tag, data);
+    pub(crate) fn post_eager(
+        &mut self,
+        numbers: (u32, u32),
+        envelope: Envelope,
+        data: Span,
+    ) -> bool {
+        let posted = self.sender.post_eager(numbers, envelope, data);
         let rings = if posted { Rings::MESSAGE } else { Rings::CONTROL };
         self.own.ring(self.to, &self.segment, &self.bell, rings);
         posted

@@ -43,7 +43,7 @@ pub(crate) enum Known {
     },
     /// A receive has matched its announcement.
     Matched {
-        same_rank: bool,
+        same_process: bool,
         /// One side can reach the other's memory.
         reachable: bool,
         /// The receiver can copy: the sender has said where the memory is, and the runs of the receiver's are long.
@@ -93,7 +93,7 @@ pub(crate) fn choose(known: Known) -> Choice {
         Known::Submitted { free: true, .. } => (Inline, "inline: nothing is before it"),
         Known::Submitted { .. } => (Eager, "eager: it is short"),
 
-        Known::Matched { same_rank: true, .. } => (Get, "get: both ranks are one"),
+        Known::Matched { same_process: true, .. } => (Get, "get: both ranks are in one process"),
         Known::Matched { reachable: false, .. } => {
             (Fragments, "fragments: no memory can be reached")
         }
@@ -155,8 +155,8 @@ mod tests {
             ((no, no, yes, no), (Get, "get: neither side waits")),
         ];
         for ((receiver_waits, sender_waits, receiver_copies, sender_copies), expected) in table {
-            let known = |same_rank, reachable, readable, scattered| Known::Matched {
-                same_rank,
+            let known = |same_process, reachable, readable, scattered| Known::Matched {
+                same_process,
                 reachable,
                 readable,
                 scattered,
@@ -166,7 +166,10 @@ mod tests {
                 sender_copies,
             };
             assert_eq!(choose(known(no, yes, yes, no)), expected);
-            assert_eq!(choose(known(yes, no, no, yes)), (Get, "get: both ranks are one"));
+            assert_eq!(
+                choose(known(yes, no, no, yes)),
+                (Get, "get: both ranks are in one process")
+            );
             assert_eq!(
                 choose(known(no, no, yes, no)),
                 (Fragments, "fragments: no memory can be reached")

@@ -5,8 +5,10 @@
 
 use std::sync::Arc;
 
+use crate::error::Cause;
 use crate::gate::config::Config;
 use crate::gate::gates::Gates;
+use crate::gate::ranks::Ranks;
 use crate::gate::signals::Signals;
 use crate::matching::Matching;
 use crate::net::Driver;
@@ -22,7 +24,7 @@ const DISCARD: usize = 16 * 1024;
 
 /// See the module.
 pub(crate) struct Core<D> {
-    pub(crate) rank: u32,
+    pub(crate) process: u32,
     /// The packets' side: gates and rails.
     pub(crate) gates: Gates<D>,
     /// Which receive gets which message.
@@ -53,7 +55,18 @@ pub(crate) struct Core<D> {
     pub(crate) polls: u8,
     /// How often the lock holder still polls for other threads.
     pub(crate) favours: u32,
-    pub(crate) closing: Option<Ref>,
+    /// Requests of ranks that close. When all ranks do, the process leaves.
+    pub(crate) closing: Queue,
+    pub(crate) open_ranks: usize,
+    /// By place: the ranks of this process that have closed, and from which nothing more comes.
+    pub(crate) left: Box<[bool]>,
+    pub(crate) any_left: bool,
+    /// A rank closes, or has failed: each round has something to do for that.
+    pub(crate) ends: bool,
+    /// The rank whose failure is this process's, if one has failed.
+    pub(crate) fallen: Option<(u32, Cause)>,
+    /// Nothing is received any more: `closed`, or a rank has failed.
+    pub(crate) deaf: bool,
     pub(crate) closed: bool,
     /// Every other rank has left or is dead, as far as the connection manager knows; where there is none, always.
     pub(crate) parted: bool,
@@ -68,19 +81,20 @@ pub(crate) struct Core<D> {
 unsafe impl<D: Send> Send for Core<D> {}
 
 impl<D: Driver> Core<D> {
-    /// The state for rank `rank` of `size` over these drivers, without any link.
+    /// The state of process `process` of those that hold these ranks, over these drivers, without any link.
     pub(crate) fn new(
-        rank: u32,
-        size: u32,
+        process: u32,
+        ranks: Arc<Ranks>,
         drivers: Vec<D>,
         config: Config,
         signals: Arc<Signals>,
     ) -> Core<D> {
+        let own = ranks.of(process).len();
         let tells_apart = drivers.iter().any(|driver| driver.tells_apart());
         Core {
-            rank,
-            gates: Gates::new(rank, size, drivers, config, signals.clone()),
-            matching: Matching::new(config.threshold, config.unexpected_max),
+            process,
+            gates: Gates::new(process, ranks, drivers, config, signals.clone()),
+            matching: Matching::new(own, config.threshold, config.unexpected_max),
             table: Table::new(),
             copies: Queue::default(),
             grace: 0,
@@ -94,7 +108,13 @@ impl<D: Driver> Core<D> {
             chunks: Chunks::Rails,
             polls: 0,
             favours: 0,
-            closing: None,
+            closing: Queue::default(),
+            open_ranks: own,
+            left: vec![false; own].into_boxed_slice(),
+            any_left: false,
+            ends: false,
+            fallen: None,
+            deaf: false,
             closed: false,
             parted: true,
             pending: Pending::new(signals.clone(), tells_apart),

@@ -109,7 +109,7 @@ impl<D: Driver> Core<D> {
         if request.place.get() == Place::Fragments {
             self.gates.dequeue(to, request);
         }
-        trace::sent(self.rank, request);
+        trace::sent(|| self.gates.own(request.mine.get()), request);
         self.table.remove(request);
         if self.gates[to as usize].mid_pieces.contains(&Some(request)) {
             request.over.set(true);
@@ -219,7 +219,7 @@ impl<D: Driver> Core<D> {
         if !self.gates.fragile {
             return self.end_rendezvous(request);
         }
-        let gate = &mut self.gates[request.source.get() as usize];
+        let gate = &mut self.gates[request.gate.get() as usize];
         gate.ignore_arrivals(request);
         gate.unexpect_data(request);
         if request.place.get() == Place::Control {

@@ -49,16 +49,16 @@ impl<D: Driver> Core<D> {
         // The parts that went over it.
         while let Some(request) = self.table.find(|request| {
             request.op == Op::Send
-                && request.source.get() == peer
+                && request.gate.get() == peer
                 && request.parts.went_by(rail as u8)
         }) {
             self.gates.lose(request, rail);
         }
     }
 
-    /// Leases the sending end to this rank, if nothing is before the next short message.
+    /// Leases the sending end to this process, if nothing is before the next short message.
     pub(crate) fn lend(&mut self, to: u32) {
-        if self.closing.is_none() {
+        if !self.is_closing() {
             self.gates.lend(to);
         }
     }
@@ -69,7 +69,7 @@ impl<D: Driver> Core<D> {
         if self.gates.backlog > 0 {
             self.flush_all();
         }
-        if self.closing.is_some() {
+        if self.is_closing() {
             self.try_close();
         }
     }
@@ -82,27 +82,28 @@ impl<D: Driver> Core<D> {
         self.gates[peer as usize].life = Life::Left;
         self.gates.consider(peer);
         self.gates.living -= 1;
-        let outcome = Outcome::Died(peer, Cause::Left);
-        self.fail_posted(|request| request.peer == peer, outcome);
+        let left = Why::Died(Cause::Left);
+        let ranks = self.gates[peer as usize].ranks();
+        self.fail_posted(|request| ranks.contains(&request.peer), left);
         while let Some(request) = self.gates[peer as usize].sends.front() {
             self.gates.dequeue(peer, request);
-            self.fail(request, outcome);
+            self.fail(request, left);
         }
         while let Some(request) = self.table.find(|request| {
-            request.source.get() == peer
+            request.gate.get() == peer
                 && request.place.get() == Place::Control
                 && request.owes.get() == Owes::Back
         }) {
             self.gates.dequeue(peer, request);
-            self.fail(request, outcome);
+            self.fail(request, left);
         }
         self.fail_numbered(
             |request| {
-                request.source.get() == peer
+                request.gate.get() == peer
                     && request.op == Op::Send
                     && request.place.get() == Place::Nowhere
             },
-            outcome,
+            left,
         );
         self.fail_any_if_alone();
     }
@@ -110,15 +111,15 @@ impl<D: Driver> Core<D> {
     /// Ends the gate and everything that needs it.
     pub(crate) fn fail_peer(&mut self, peer: u32, cause: Cause) {
         let Some(cause) = self.gates.fail(peer, cause) else { return };
-        self.clear(peer, Outcome::Died(peer, cause));
+        self.clear(peer, Why::Died(cause));
         self.fail_any_if_alone();
-        if self.closing.is_some() {
+        if self.is_closing() {
             self.try_close();
         }
     }
 
     /// Ends everything that needs `peer`.
-    fn clear(&mut self, peer: u32, outcome: Outcome) {
+    fn clear(&mut self, peer: u32, why: Why) {
         let gate = &mut self.gates[peer as usize];
         gate.arrivals = [None; MAX_RAILS];
         // The links are closed: nothing is read from these buffers any more.
@@ -130,17 +131,17 @@ impl<D: Driver> Core<D> {
         gate.large_expected = 0;
         match core::mem::replace(&mut gate.assembly, Assembly::Nothing) {
             Assembly::Nothing => {}
-            Assembly::Request { request, .. } => self.fail(request, outcome),
+            Assembly::Request { request, .. } => self.fail(request, why),
             Assembly::Cell(cell) => {
                 if let Some(request) = self.matching.pool.get_mut(cell).claimed.take() {
                     self.matching.pool.put(cell);
-                    self.fail(request, outcome);
+                    self.fail(request, why);
                 }
             }
         }
         self.forget_backs(peer);
         self.matching.drop_unexpected(|cell| {
-            cell.source == peer && (cell.content != Content::Eager || cell.got < cell.len)
+            cell.gate == peer && (cell.content != Content::Eager || cell.got < cell.len)
         });
         while let Some(request) = self.gates[peer as usize].waiting() {
             self.gates.dequeue(peer, request);
@@ -148,19 +149,20 @@ impl<D: Driver> Core<D> {
                 // Everything is here; only the sender was not told.
                 self.end_rendezvous(request);
             } else {
-                self.fail(request, outcome);
+                self.fail(request, why);
             }
         }
         let mut copies = core::mem::take(&mut self.copies);
         while let Some(request) = copies.pop() {
-            if request.source.get() == peer {
-                self.fail(request, outcome);
+            if request.gate.get() == peer {
+                self.fail(request, why);
             } else {
                 self.copies.push(request, Place::Copies);
             }
         }
-        self.fail_numbered(|request| request.source.get() == peer, outcome);
-        self.fail_posted(|request| request.peer == peer, outcome);
+        self.fail_numbered(|request| request.gate.get() == peer, why);
+        let ranks = self.gates[peer as usize].ranks();
+        self.fail_posted(|request| ranks.contains(&request.peer), why);
     }
 
     /// A link is closed: what is left of the piece that it held is not sent any more.
@@ -173,41 +175,120 @@ impl<D: Driver> Core<D> {
     }
 
     /// Ends a request that is in no queue.
-    pub(crate) fn fail(&mut self, request: Ref, outcome: Outcome) {
+    pub(super) fn fail(&mut self, request: Ref, why: Why) {
         self.table.remove(request);
-        self.finish(request, outcome);
+        self.finish(request, why.of(request));
     }
 
-    fn fail_posted(&mut self, which: impl Fn(Ref) -> bool, outcome: Outcome) {
+    fn fail_posted(&mut self, which: impl Fn(Ref) -> bool, why: Why) {
         while let Some(request) = self.matching.find_posted(&which) {
             self.matching.unpost(request);
-            self.finish(request, outcome);
+            self.finish(request, why.of(request));
         }
     }
 
-    fn fail_numbered(&mut self, which: impl Fn(Ref) -> bool, outcome: Outcome) {
+    fn fail_numbered(&mut self, which: impl Fn(Ref) -> bool, why: Why) {
         while let Some(request) = self.table.find(&which) {
             debug_assert_eq!(request.place.get(), Place::Nowhere);
-            self.fail(request, outcome);
+            self.fail(request, why);
         }
     }
 
     fn fail_any_if_alone(&mut self) {
-        if let Some((rank, cause)) = self.gates.hopeless(ANY_SOURCE) {
-            self.fail_posted(|request| request.peer == ANY_SOURCE, Outcome::Died(rank, cause));
+        let Some((rank, cause)) = self.gates.hopeless(ANY_SOURCE) else { return };
+        let any = |request: Ref| request.peer == ANY_SOURCE;
+        while let Some(request) = self.matching.find_posted(any) {
+            self.matching.unpost(request);
+            self.finish(request, Outcome::Died(rank, cause));
         }
     }
 
     /// The connection manager knows that every other rank has left or is dead. Callers' context.
     pub(crate) fn part(&mut self) {
-        if !core::mem::replace(&mut self.parted, true) && self.closing.is_some() {
+        if !core::mem::replace(&mut self.parted, true) && self.is_closing() {
             self.try_close();
         }
     }
 
+    /// A rank closes. The process leaves when its last rank does.
     pub(crate) fn start_close(&mut self, request: Ref) {
-        self.closing = Some(request);
+        self.closing.push(request, Place::Closing);
+        self.open_ranks -= 1;
+        self.ends = true;
+        self.try_leave();
+        if self.is_closing() {
+            self.try_close();
+        }
+    }
+
+    /// Ranks that close have left once what they sent to the others of this process has arrived: ends what waits for more.
+    #[cold]
+    pub(crate) fn try_leave(&mut self) {
+        if self.left.len() == 1 {
+            // Its process leaves with it.
+            return;
+        }
+        for mine in 0..self.left.len() as u16 {
+            let closes = self.closing.find(|request| request.mine.get() == mine).is_some();
+            if !closes || self.left[usize::from(mine)] {
+                continue;
+            }
+            let own = &self.gates[self.process as usize].sends;
+            if own.find(|request| request.mine.get() == mine).is_some() {
+                continue;
+            }
+            self.left[usize::from(mine)] = true;
+            self.any_left = true;
+            let rank = self.gates.own(mine);
+            self.fail_posted(
+                |request| request.peer == rank && request.mine.get() != mine,
+                Why::Died(Cause::Left),
+            );
+        }
+    }
+
+    /// A rank of this process has failed, and with it the process: what its ranks wait for ends, what they begin from now
+    /// on fails, and the other processes are told that this one leaves. Messages that are on their way go on.
+    #[cold]
+    pub(crate) fn fall(&mut self, mine: u16, cause: Cause) {
+        if self.deaf {
+            return;
+        }
+        let rank = self.gates.own(mine);
+        self.fallen = Some((rank, cause));
+        (self.deaf, self.ends) = (true, true);
+        self.gates.ending = true;
+        for peer in 0..self.gates.len() as u32 {
+            self.gates.consider(peer);
+        }
+        self.clear(self.process, Why::Fell(rank, cause));
+        self.fail_posted(|_| true, Why::Fell(rank, cause));
         self.try_close();
+    }
+
+    /// How requests end that are begun after the end.
+    #[cold]
+    pub(crate) fn end(&self) -> Outcome {
+        match self.fallen {
+            Some((rank, cause)) => Outcome::Died(rank, cause),
+            None => Outcome::Closed,
+        }
+    }
+
+    /// Whether nothing can come from that rank any more: which rank is gone, and why.
+    #[inline(always)]
+    pub(crate) fn hopeless(&self, from: u32) -> Option<(u32, Cause)> {
+        let has_left = |place: u32| self.left.get(place as usize).is_some_and(|&left| left);
+        if self.any_left && has_left(from.wrapping_sub(self.gates.own(0))) {
+            return Some((from, Cause::Left));
+        }
+        self.gates.hopeless(from)
+    }
+
+    /// Whether the process leaves: all its ranks close, or one has failed.
+    #[inline]
+    pub(crate) fn is_closing(&self) -> bool {
+        (self.open_ranks == 0 || self.fallen.is_some()) && !self.closed
     }
 
     /// Says goodbye where everything has been sent; ends the session when every peer has.
@@ -216,7 +297,7 @@ impl<D: Driver> Core<D> {
         let mut silent = true;
         for peer in 0..self.gates.len() as u32 {
             let gate = &self.gates[peer as usize];
-            if peer == self.rank || !gate.is_open() {
+            if peer == self.process || !gate.is_open() {
                 continue;
             }
             let idle = gate.sends.is_empty()
@@ -265,20 +346,47 @@ impl<D: Driver> Core<D> {
         if !alone {
             return;
         }
-        let Some(request) = self.closing.take() else { return };
-        self.closed = true;
+        (self.closed, self.deaf) = (true, true);
+        let why = match self.fallen {
+            Some((rank, cause)) => Why::Fell(rank, cause),
+            None => Why::Closed,
+        };
         for peer in 0..self.gates.len() as u32 {
-            if peer != self.rank && self.gates[peer as usize].is_open() {
+            if peer != self.process && self.gates[peer as usize].is_open() {
                 self.gates[peer as usize].life = Life::Dead(Cause::Left);
                 self.gates.hang_up(peer);
             }
-            self.clear(peer, Outcome::Closed);
+            self.clear(peer, why);
         }
-        self.fail_posted(|_| true, Outcome::Closed);
-        self.finish(request, Outcome::Done);
+        self.fail_posted(|_| true, why);
+        while let Some(request) = self.closing.pop() {
+            self.finish(request, Outcome::Done);
+        }
     }
 
     fn copies_with(&self, peer: u32) -> bool {
-        self.copies.find(|request| request.source.get() == peer).is_some()
+        self.copies.find(|request| request.gate.get() == peer).is_some()
+    }
+}
+
+/// Why requests end without having been done.
+#[derive(Clone, Copy)]
+pub(super) enum Why {
+    Died(Cause),
+    /// This rank of the process has failed.
+    Fell(u32, Cause),
+    Closed,
+    /// Its sender has taken it back.
+    Cancelled,
+}
+
+impl Why {
+    fn of(self, request: Ref) -> Outcome {
+        match self {
+            Why::Died(cause) => Outcome::Died(request.partner(), cause),
+            Why::Fell(rank, cause) => Outcome::Died(rank, cause),
+            Why::Closed => Outcome::Closed,
+            Why::Cancelled => Outcome::Cancelled,
+        }
     }
 }

@@ -31,7 +31,7 @@ struct Window {
 
 impl Window {
     fn of(gate: &Gate, threshold: usize) -> Window {
-        let nothing = Message { tag: 0, len: 0, priority: 0, announced: false };
+        let nothing = Message { tag: 0, len: 0, priority: 0, announced: false, named: false };
         let mut window = Window { requests: [None; WINDOW], messages: [nothing; WINDOW], len: 0 };
         // A scattered message leaves alone, when it is the oldest.
         let shown = gate.sends.iter().take_while(|request| !request.is_scattered());
@@ -58,7 +58,8 @@ pub(crate) struct Tuning {
 fn message(request: Ref, threshold: usize) -> Message {
     let len = request.capacity;
     let announced = request.is_announced(threshold);
-    Message { tag: request.tag, len, priority: request.priority, announced }
+    let named = request.envelope().ends.are_named();
+    Message { tag: request.tag, len, priority: request.priority, announced, named }
 }
 
 impl<D: Driver> Core<D> {
@@ -91,7 +92,7 @@ impl<D: Driver> Core<D> {
     pub(crate) fn holds(&mut self, to: u32, request: Ref) -> bool {
         let threshold = self.gates.threshold;
         let chosen = &mut self.gates[to as usize].strategy;
-        if !chosen.holds || !self.patient || request.is_waiting() || to == self.rank {
+        if !chosen.holds || !self.patient || request.is_waiting() || to == self.process {
             return false;
         }
         if is_collective(request.tag) {
@@ -156,7 +157,7 @@ impl<D: Driver> Core<D> {
             || oldest.moved.get() > 0
             || oldest.is_scattered()
             || gate.strategy.overtaken >= PATIENCE
-            || to == self.rank;
+            || to == self.process;
         if decided {
             return self.send_one(to, oldest, limits);
         }
@@ -209,7 +210,7 @@ impl<D: Driver> Core<D> {
     ) -> Option<usize> {
         let mut parts = [Span::EMPTY; GATHER_MAX];
         // A packet to oneself arrives from where it is.
-        let places = if to == self.rank { &mut parts[..1] } else { &mut parts[..] };
+        let places = if to == self.process { &mut parts[..1] } else { &mut parts[..] };
         let moved = request.moved.get();
         let (count, bytes) = request.gather(moved, limits.mtu, places);
         self.post_message(request, &mut eager(request, bytes), &parts[..count]).then_some(bytes)
@@ -250,7 +251,7 @@ impl<D: Driver> Core<D> {
             return false;
         }
         if moment.is_some() {
-            self.trace_pack(moment, to, header.seq, order.clone());
+            self.trace_pack(moment, header.seq, order.clone());
         }
         let oldest = self.gates[to as usize].sends.front();
         let mut overtaken = true;
@@ -265,21 +266,17 @@ impl<D: Driver> Core<D> {
 
     /// Tells the trace of each message of a packet.
     #[cold]
-    fn trace_pack(
-        &self,
-        moment: Option<When>,
-        to: u32,
-        seq: u32,
-        order: impl Iterator<Item = Ref>,
-    ) {
+    fn trace_pack(&self, moment: Option<When>, seq: u32, order: impl Iterator<Item = Ref>) {
         let mut at = 0;
         for request in order {
-            let (number, len) = match request.is_announced(self.gates.threshold) {
-                true => (trace::announced(request.id.get()), ANNOUNCED),
-                false => (trace::packed(seq, at), entries::SHORT + request.capacity),
+            let announced = request.is_announced(self.gates.threshold);
+            let (number, len) = match announced {
+                true => (trace::announced(request.id.get()), 0),
+                false => (trace::packed(seq, at), request.capacity),
             };
-            trace::left(moment, (self.rank, to), number, (request.tag, request.capacity));
-            at += len;
+            let names = || (self.gates.own(request.mine.get()), request.peer);
+            trace::left(moment, names, number, (request.tag, request.capacity));
+            at += entries::head(request.envelope().ends.are_named(), announced) + len;
         }
     }
 

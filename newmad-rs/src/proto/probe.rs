@@ -18,9 +18,10 @@ use crate::request::{Op, Outcome, Ref};
 impl<D: Driver> Core<D> {
     /// Begins to wait for a message.
     pub(crate) fn start_probe(&mut self, probe: Ref) {
-        match self.matching.find_unexpected(probe.peer, probe.tag, probe.mask) {
+        let mine = probe.mine.get();
+        match self.matching.find_unexpected(mine, probe.peer, probe.tag, probe.mask) {
             Some(cell) => drop(self.found(probe, cell)),
-            None => match self.gates.hopeless(probe.peer) {
+            None => match self.hopeless(probe.peer) {
                 Some((rank, cause)) => self.finish(probe, Outcome::Died(rank, cause)),
                 None => {
                     self.matching.post(probe);
@@ -30,18 +31,22 @@ impl<D: Driver> Core<D> {
         }
     }
 
-    /// Looks for a message, and takes hold of it if `take`.
+    /// Looks for a message to the rank at this place, and takes hold of it if `take`.
     pub(crate) fn look_for(
         &mut self,
+        mine: u16,
         from: u32,
         (tag, mask): (u64, u64),
         take: bool,
     ) -> Result<Option<(u32, Status)>, Error> {
-        if self.closed {
-            return Err(Error::Closed);
+        if self.deaf {
+            return Err(match self.fallen {
+                Some((rank, cause)) => Error::PeerDied { rank, cause },
+                None => Error::Closed,
+            });
         }
-        let Some(index) = self.matching.find_unexpected(from, tag, mask) else {
-            return match self.gates.hopeless(from) {
+        let Some(index) = self.matching.find_unexpected(mine, from, tag, mask) else {
+            return match self.hopeless(from) {
                 Some((rank, cause)) => Err(Error::PeerDied { rank, cause }),
                 None => {
                     self.gates.want_source(from);
@@ -60,8 +65,8 @@ impl<D: Driver> Core<D> {
     #[cold]
     pub(crate) fn serve_probes(&mut self, index: u32) {
         let cell = self.matching.pool.get(index);
-        let (source, tag) = (cell.source, cell.tag);
-        for probe in self.matching.probes.iter() {
+        let (to, source, tag) = (cell.to, cell.source, cell.tag);
+        for probe in self.matching.probes(to) {
             if takes(probe, source, tag) {
                 self.matching.unpost(probe);
                 if self.found(probe, index) {
@@ -90,7 +95,7 @@ impl<D: Driver> Core<D> {
     fn lost(&self, index: u32) -> Option<Outcome> {
         let cell = self.matching.pool.get(index);
         let whole = cell.content == Content::Eager && cell.got == cell.len;
-        let gate = &self.gates[cell.source as usize];
+        let gate = &self.gates[cell.gate as usize];
         let cause = gate.refusal().filter(|_| !whole && !gate.is_open())?;
         Some(Outcome::Died(cell.source, cause))
     }
@@ -109,16 +114,16 @@ impl<D: Driver> Core<D> {
 
     /// A message that is held goes back where it was.
     pub(crate) fn put_back(&mut self, index: u32) {
-        if self.closed || self.lost(index).is_some() {
+        if self.deaf || self.lost(index).is_some() {
             return self.matching.pool.put(index);
         }
         let cell = self.matching.pool.get(index);
-        let (source, tag) = (cell.source, cell.tag);
-        if let Some(request) = self.matching.take_posted(source, tag) {
+        let (to, source, tag) = (cell.to, cell.source, cell.tag);
+        if let Some(request) = self.matching.take_posted(to, source, tag) {
             return self.take_cell(index, request);
         }
         self.matching.readd_unexpected(index);
-        if self.matching.has_probes() {
+        if self.matching.has_probes(to) {
             self.serve_probes(index);
         }
     }

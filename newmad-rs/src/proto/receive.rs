@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use crate::error::Cause;
 use crate::gate::Assembly;
 use crate::gate::gates::Admitted;
+use crate::matching::Source;
 use crate::matching::pool::Content;
 use crate::memory::span::Span;
 use crate::net::reliable::ACK;
@@ -36,25 +37,27 @@ impl<D: Driver> Core<D> {
         for _ in 0..BATCH {
             match self.gates.rails[rail].driver.peek_small(from) {
                 Peek::Empty => break,
-                Peek::Packet(header, payload) => match self.take(rail, from, &header, payload) {
-                    Ok(Taken::Lost) => return true,
-                    Ok(Taken::Yes) => {
-                        self.gates.rails[rail].driver.release(from);
-                        any = true;
-                        if waited && self.pending.count() == 0 {
-                            // That was what the caller waited for; what else has come can stay where it is.
+                Peek::Packet(header, payload) => {
+                    match self.take_packet(rail, from, &header, payload) {
+                        Ok(Taken::Lost) => return true,
+                        Ok(Taken::Yes) => {
+                            self.gates.rails[rail].driver.release(from);
+                            any = true;
+                            if waited && self.pending.count() == 0 {
+                                // That was what the caller waited for; what else has come can stay where it is.
+                                break;
+                            }
+                        }
+                        Ok(Taken::No) => {
+                            self.starve();
                             break;
                         }
+                        Err(_) => {
+                            self.fail_peer(from, Cause::Malformed);
+                            return true;
+                        }
                     }
-                    Ok(Taken::No) => {
-                        self.starve();
-                        break;
-                    }
-                    Err(_) => {
-                        self.fail_peer(from, Cause::Malformed);
-                        return true;
-                    }
-                },
+                }
                 Peek::Gone(cause) => {
                     // What it sent on the large track before may still be there.
                     let expected = self.gates[from as usize].large_expected > 0;
@@ -73,8 +76,18 @@ impl<D: Driver> Core<D> {
     }
 
     /// Takes a packet of the small track.
-    #[inline]
     pub(crate) fn take(
+        &mut self,
+        rail: usize,
+        from: u32,
+        header: &Header,
+        payload: Span,
+    ) -> Result<Taken, Malformed> {
+        self.take_packet(rail, from, header, payload)
+    }
+
+    #[inline(always)]
+    fn take_packet(
         &mut self,
         rail: usize,
         from: u32,
@@ -89,11 +102,12 @@ impl<D: Driver> Core<D> {
         }
         if header.kind == Kind::Eager
             && payload.len() == header.payload as usize
-            && let Some(request) = self.matching.take_posted(from, header.tag)
+            && let Some(rank) = gate.rank(header.ends.from())
+            && let Some(request) = self.matching.take_posted(header.ends.to(), rank, header.tag)
         {
             // Most packets, in short.
             gate.rx_seq = gate.rx_seq.wrapping_add(1);
-            self.deliver(request, from, payload, header.seq.into());
+            self.deliver(request, Source { gate: from, rank }, payload, header.seq.into());
             return Ok(Taken::Yes);
         }
         let taken = self.on_packet(from, header, payload)?;
@@ -147,10 +161,13 @@ impl<D: Driver> Core<D> {
             return Err(Malformed);
         }
         let taken = match header.kind {
-            Kind::Eager => self.on_eager(from, header, payload, header.seq.into())?,
-            Kind::First => self.on_first(from, header, payload)?,
+            Kind::Eager => {
+                let source = self.source(from, header)?;
+                self.on_eager(source, header, payload, header.seq.into())?
+            }
+            Kind::First => self.on_first(self.source(from, header)?, header, payload)?,
             Kind::Next => self.on_next(from, header, payload).map(|()| true)?,
-            Kind::Rts => self.on_rts(from, header)?,
+            Kind::Rts => self.on_rts(self.source(from, header)?, header)?,
             Kind::Pack => self.on_pack(from, header.seq, payload)?,
             Kind::Cts => self.on_cts(from, header).map(|()| true)?,
             Kind::Fin => self.on_fin(from, header).map(|()| true)?,
@@ -179,27 +196,40 @@ impl<D: Driver> Core<D> {
         Ok(taken)
     }
 
+    /// The rank that sends the message which this packet begins.
+    ///
+    /// # Errors
+    /// One of its ranks does not exist.
+    #[inline]
+    fn source(&self, from: u32, header: &Header) -> Result<Source, Malformed> {
+        match self.gates[from as usize].rank(header.ends.from()) {
+            Some(rank) if self.matching.has(header.ends.to()) => Ok(Source { gate: from, rank }),
+            _ => Err(Malformed),
+        }
+    }
+
     /// A receive gets a whole message.
     #[inline(always)]
-    pub(crate) fn deliver(&mut self, request: Ref, from: u32, payload: Span, number: u64) {
+    pub(crate) fn deliver(&mut self, request: Ref, source: Source, payload: Span, number: u64) {
         request.store(0, payload);
-        self.gates.count_received(from, payload.len());
-        self.received(request, from, payload.len(), number);
+        self.gates.count_received(source.gate, payload.len());
+        self.received(request, source.rank, payload.len(), number);
     }
 
     /// A whole message, which the trace calls `number`.
     fn on_eager(
         &mut self,
-        from: u32,
+        source: Source,
         header: &Header,
         payload: Span,
         number: u64,
     ) -> Result<bool, Malformed> {
-        if let Some(request) = self.matching.take_posted(from, header.tag) {
-            self.deliver(request, from, payload, number);
+        if let Some(request) = self.matching.take_posted(header.ends.to(), source.rank, header.tag)
+        {
+            self.deliver(request, source, payload, number);
             return Ok(true);
         }
-        let Some(cell) = self.keep(from, header, Content::Eager, number)? else {
+        let Some(cell) = self.keep(source, header, Content::Eager, number)? else {
             return Ok(false);
         };
         self.matching.pool.append(cell, payload);
@@ -211,9 +241,10 @@ impl<D: Driver> Core<D> {
     fn on_pack(&mut self, from: u32, seq: u32, pack: Span) -> Result<bool, Malformed> {
         let mut at = core::mem::take(&mut self.gates[from as usize].unpacked);
         while let Some((header, payload, next)) = entries::decode(pack, at)? {
+            let source = self.source(from, &header)?;
             let taken = match header.kind {
-                Kind::Rts => self.on_rts(from, &header)?,
-                _ => self.on_eager(from, &header, payload, trace::packed(seq, at))?,
+                Kind::Rts => self.on_rts(source, &header)?,
+                _ => self.on_eager(source, &header, payload, trace::packed(seq, at))?,
             };
             if !taken {
                 self.gates[from as usize].unpacked = at;
@@ -224,21 +255,29 @@ impl<D: Driver> Core<D> {
         Ok(true)
     }
 
-    fn on_first(&mut self, from: u32, header: &Header, payload: Span) -> Result<bool, Malformed> {
+    fn on_first(
+        &mut self,
+        source: Source,
+        header: &Header,
+        payload: Span,
+    ) -> Result<bool, Malformed> {
+        let from = source.gate;
         if !matches!(self.gates[from as usize].assembly, Assembly::Nothing) {
             return Err(Malformed);
         }
         let total = header.len as usize;
-        let assembly = match self.matching.take_posted(from, header.tag) {
+        let posted = self.matching.take_posted(header.ends.to(), source.rank, header.tag);
+        let assembly = match posted {
             Some(request) => {
                 request.store(0, payload);
+                request.source.set(source.rank);
                 self.gates.count_received(from, total);
                 request.remote_id.set(header.seq.into()); // for the trace
                 Assembly::Request { request, got: payload.len(), total }
             }
             None => {
                 let number = header.seq.into();
-                let Some(cell) = self.keep(from, header, Content::Eager, number)? else {
+                let Some(cell) = self.keep(source, header, Content::Eager, number)? else {
                     return Ok(false);
                 };
                 self.matching.pool.append(cell, payload);
@@ -264,7 +303,7 @@ impl<D: Driver> Core<D> {
                     gate.assembly = Assembly::Request { request, got: now, total };
                 } else {
                     gate.assembly = Assembly::Nothing;
-                    self.received(request, from, total, request.remote_id.get());
+                    self.received(request, request.source.get(), total, request.remote_id.get());
                 }
                 Ok(())
             }
@@ -287,14 +326,16 @@ impl<D: Driver> Core<D> {
         }
     }
 
-    fn on_rts(&mut self, from: u32, header: &Header) -> Result<bool, Malformed> {
+    fn on_rts(&mut self, source: Source, header: &Header) -> Result<bool, Malformed> {
         let sender_waits = header.flags & SENDER_WAITS != 0;
         let number = trace::announced(header.id);
-        if let Some(request) = self.matching.take_posted(from, header.tag) {
-            trace::arrived((self.rank, from), number, (header.tag, header.len as usize));
+        let to = header.ends.to();
+        if let Some(request) = self.matching.take_posted(to, source.rank, header.tag) {
+            let names = || (self.gates.own(to), source.rank);
+            trace::arrived(names, number, (header.tag, header.len as usize));
             self.begin_rendezvous(
                 request,
-                from,
+                source,
                 header.len as usize,
                 header.id,
                 header.addr,
@@ -303,21 +344,23 @@ impl<D: Driver> Core<D> {
             return Ok(true);
         }
         let content = Content::Announced { id: header.id, addr: header.addr, sender_waits };
-        Ok(self.keep(from, header, content, number)?.is_some())
+        Ok(self.keep(source, header, content, number)?.is_some())
     }
 
     /// Puts a message into a cell and among the unexpected ones.
-    fn keep(
+    pub(crate) fn keep(
         &mut self,
-        from: u32,
+        source: Source,
         header: &Header,
         content: Content,
         number: u64,
     ) -> Result<Option<u32>, Malformed> {
-        let kept = self.matching.keep(from, header, content, number)?;
+        let kept = self.matching.keep(source, header, content, number)?;
         if let Some(index) = kept {
-            trace::arrived((self.rank, from), number, (header.tag, header.len as usize));
-            if self.matching.has_probes() {
+            let to = header.ends.to();
+            let names = || (self.gates.own(to), source.rank);
+            trace::arrived(names, number, (header.tag, header.len as usize));
+            if self.matching.has_probes(to) {
                 self.serve_probes(index);
             }
         }
@@ -334,18 +377,18 @@ impl<D: Driver> Core<D> {
     /// A receive gets the message of a cell that is in no list.
     pub(crate) fn take_cell(&mut self, index: u32, request: Ref) {
         let cell = self.matching.pool.get_mut(index);
-        let (from, len) = (cell.source, cell.len);
+        let (source, len) = (Source { gate: cell.gate, rank: cell.source }, cell.len);
         if cell.content == Content::Eager {
-            self.gates.count_received(from, len);
+            self.gates.count_received(source.gate, len);
         }
         let cell = self.matching.pool.get_mut(index);
         match cell.content {
             Content::Announced { id, addr, sender_waits } => {
                 self.matching.pool.put(index);
-                self.begin_rendezvous(request, from, len, id, addr, sender_waits);
+                self.begin_rendezvous(request, source, len, id, addr, sender_waits);
             }
             Content::Eager if cell.got < len => {
-                request.source.set(from);
+                request.source.set(source.rank);
                 cell.claimed = Some(request);
             }
             Content::Eager => self.empty(index, request),
@@ -364,12 +407,13 @@ impl<D: Driver> Core<D> {
 
     /// Ends a receive whose message of `len` bytes is there (its beginning, if the buffer was too short). `number`:
     /// what the trace calls it.
-    #[inline]
-    pub(crate) fn received(&mut self, request: Ref, from: u32, len: usize, number: u64) {
+    #[inline(always)]
+    pub(crate) fn received(&mut self, request: Ref, source: u32, len: usize, number: u64) {
         debug_assert_eq!(request.op, Op::Recv);
-        request.source.set(from);
+        request.source.set(source);
         request.message.set(len);
-        trace::received((self.rank, from), number, (request.matched.get(), len));
+        let names = || (self.gates.own(request.mine.get()), source);
+        trace::received(names, number, (request.matched.get(), len));
         let outcome = if len <= request.capacity { Outcome::Done } else { Outcome::Truncated };
         self.finish(request, outcome);
     }
@@ -389,9 +433,7 @@ impl<D: Driver> Core<D> {
         if self.gates.iter().any(|gate| gate.sends.find(|request| request.nudge()).is_some()) {
             return;
         }
-        if let Some(request) = self.closing {
-            request.nudge();
-        }
+        let _ = self.closing.find(|request| request.nudge());
     }
 
     #[inline]
@@ -399,9 +441,10 @@ impl<D: Driver> Core<D> {
         if let Some(cell) = request.held.take() {
             return self.receive_held(request, cell);
         }
-        match self.matching.find_unexpected(request.peer, request.tag, request.mask) {
+        let mine = request.mine.get();
+        match self.matching.find_unexpected(mine, request.peer, request.tag, request.mask) {
             None => {
-                if let Some((rank, cause)) = self.gates.hopeless(request.peer) {
+                if let Some((rank, cause)) = self.hopeless(request.peer) {
                     return self.finish(request, Outcome::Died(rank, cause));
                 }
                 self.matching.post(request);

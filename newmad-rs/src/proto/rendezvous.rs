@@ -14,6 +14,7 @@
 use std::sync::atomic::Ordering;
 
 use crate::gate::rail::Rail;
+use crate::matching::Source;
 use crate::memory::span::Span;
 use crate::net::{Driver, Refused};
 use crate::proto::choose::{Choice, Known, Protocol, REFUSED, choose};
@@ -50,17 +51,19 @@ impl<D: Driver> Core<D> {
     pub(crate) fn begin_rendezvous(
         &mut self,
         request: Ref,
-        from: u32,
+        source: Source,
         len: usize,
         id: u64,
         addr: u64,
         sender_waits: bool,
     ) {
+        let from = source.gate;
         if self.gates[from as usize].bye_sent {
             // Lent memory (`gate`): on our goodbye the sender takes it back.
             return self.finish(request, Outcome::Closed);
         }
-        request.source.set(from);
+        request.gate.set(from);
+        request.source.set(source.rank);
         request.message.set(len);
         request.total.set(len.min(request.capacity));
         request.moved.set(0);
@@ -73,7 +76,7 @@ impl<D: Driver> Core<D> {
         }
         let rail = self.copying_rail(from);
         let (protocol, why) = choose(Known::Matched {
-            same_rank: from == self.rank,
+            same_process: from == self.process,
             reachable: rail.is_some(),
             // A scattered sender has no address.
             readable: addr != 0 && request.has_long_runs(),
@@ -83,11 +86,12 @@ impl<D: Driver> Core<D> {
             sender_waits,
             sender_copies: rail.is_some_and(|rail| rail.driver.copies_too(from, sender_waits)),
         });
-        trace::chosen((self.rank, from), (request.matched.get(), len), why);
+        let names = || (self.gates.own(request.mine.get()), source.rank);
+        trace::chosen(names, (request.matched.get(), len), why);
         match protocol {
             Protocol::Get => {
                 self.copies.push(request, Place::Copies);
-                if from != self.rank && self.is_waited_for(request) {
+                if from != self.process && self.is_waited_for(request) {
                     self.grace = GRACE;
                 }
             }
@@ -104,7 +108,7 @@ impl<D: Driver> Core<D> {
     fn ask_for_data(&mut self, request: Ref) {
         request.moved.set(0);
         request.parts.clear();
-        self.gates[request.source.get() as usize].large_expected += 1;
+        self.gates[request.gate.get() as usize].large_expected += 1;
         self.owe(request, Owes::CtsFragments);
     }
 
@@ -158,12 +162,12 @@ impl<D: Driver> Core<D> {
     /// Ends a rendezvous, in order, on this side.
     pub(crate) fn end_rendezvous(&mut self, request: Ref) {
         if request.op == Op::Send {
-            trace::sent(self.rank, request);
+            trace::sent(|| self.gates.own(request.mine.get()), request);
         }
         self.table.remove(request);
         match request.op {
             Op::Recv => {
-                let gate = &mut self.gates[request.source.get() as usize];
+                let gate = &mut self.gates[request.gate.get() as usize];
                 gate.unexpect_data(request);
                 gate.ignore_arrivals(request);
                 let number = trace::announced(request.remote_id.get());
@@ -177,8 +181,8 @@ impl<D: Driver> Core<D> {
     /// a round pass first.
     pub(crate) fn copy_some(&mut self) -> bool {
         let Some(request) = self.copies.pop() else { return false };
-        let peer = request.source.get();
-        if peer != self.rank {
+        let peer = request.gate.get();
+        if peer != self.process {
             let choice = choose(self.copying(request, peer));
             if choice.0 == Protocol::Fragments {
                 self.send_fragments_instead(peer, request, choice);
@@ -194,7 +198,7 @@ impl<D: Driver> Core<D> {
         let (at, piece) = request.run(moved, PIECE.min(request.total.get() - moved));
         let remote = request.remote.get().wrapping_add(moved as u64);
         let result = match request.op {
-            Op::Recv if peer == self.rank => {
+            Op::Recv if peer == self.process => {
                 let sender = self.table.get(request.remote_id.get(), Op::Send, peer);
                 let (from, piece) = match sender {
                     Ok(sender) => sender.run(moved, piece),
@@ -240,7 +244,8 @@ impl<D: Driver> Core<D> {
     /// What was to be copied goes over the large tracks, from its beginning.
     fn send_fragments_instead(&mut self, peer: u32, request: Ref, (_, why): Choice) {
         let message = (request.matched.get(), request.total.get());
-        trace::chosen((self.rank, peer), message, why);
+        let partner = request.partner();
+        trace::chosen(|| (self.gates.own(request.mine.get()), partner), message, why);
         request.moved.set(0);
         match request.op {
             Op::Recv => self.ask_for_data(request),

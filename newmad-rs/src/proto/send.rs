@@ -23,15 +23,17 @@ impl<D: Driver> Core<D> {
     /// Begins a send. A short one goes straight to the driver when nothing is before it.
     #[inline]
     pub(crate) fn start_send(&mut self, request: Ref) {
-        let to = request.peer;
-        if request.is_whole() && self.send_inline(to, request.tag, request.span()) {
+        let (to, theirs) = self.gates.ranks.place(request.peer);
+        request.gate.set(to);
+        request.theirs.set(theirs);
+        if request.is_whole() && self.send_to(to, request.envelope(), request.span()) {
             return self.finish(request, Outcome::Done);
         }
         self.start_slowly(request);
     }
 
     fn start_slowly(&mut self, request: Ref) {
-        let to = request.peer;
+        let to = request.gate.get();
         // First of all, so that no thread overtakes this message by its lease: see `gate/lease.rs`.
         self.gates.recall(to);
         let threshold = self.gates.threshold;
@@ -41,14 +43,15 @@ impl<D: Driver> Core<D> {
         }
         let gate = &self.gates[to as usize];
         if let Some(cause) = gate.refusal() {
-            return self.finish(request, Outcome::Died(to, cause));
+            return self.finish(request, Outcome::Died(request.peer, cause));
         }
         let limits = self.limits(to);
         let (len, synchronous) = (request.capacity, request.is_synchronous());
         let credit = announced || self.gates.spend_credit(to, len);
         let (protocol, why) =
             choose(Known::Submitted { len, threshold, synchronous, credit, free: false });
-        trace::chosen((self.rank, to), (request.tag, len), why);
+        let names = || (self.gates.own(request.mine.get()), request.peer);
+        trace::chosen(names, (request.tag, len), why);
         if !credit {
             request.announce();
         }
@@ -85,11 +88,11 @@ impl<D: Driver> Core<D> {
     }
 
     fn queue_send(&mut self, request: Ref) {
-        trace::queued(self.rank, request);
+        trace::queued(|| self.gates.own(request.mine.get()), request);
         if request.is_announced(self.gates.threshold) {
             self.table.insert(request);
         }
-        let to = request.peer;
+        let to = request.gate.get();
         self.gates.enqueue(to, request, Place::Sends);
         let gate = &self.gates[to as usize];
         let (held, linked) = (gate.held, gate.small != NO_RAIL);
@@ -102,16 +105,17 @@ impl<D: Driver> Core<D> {
 
     /// It is the first message that stays until the next look.
     fn hold(&mut self, request: Ref) {
-        trace::queued(self.rank, request);
-        self.gates.enqueue(request.peer, request, Place::Sends);
-        self.gates[request.peer as usize].held = 1;
+        trace::queued(|| self.gates.own(request.mine.get()), request);
+        let to = request.gate.get();
+        self.gates.enqueue(to, request, Place::Sends);
+        self.gates[to as usize].held = 1;
         self.signals.held.store(true, Ordering::Relaxed);
     }
 
     /// Sends one packet on the small track. False: there is no room now.
     #[inline]
     pub(crate) fn post(&mut self, to: u32, header: &mut Header, parts: &[Span]) -> bool {
-        if to == self.rank {
+        if to == self.process {
             self.loop_back(header, parts)
         } else {
             self.gates.post(to, header, parts)
@@ -126,39 +130,40 @@ impl<D: Driver> Core<D> {
         header: &mut Header,
         parts: &[Span],
     ) -> bool {
-        let (to, moment) = (request.peer, trace::moment());
+        let (to, moment) = (request.gate.get(), trace::moment());
         let posted = self.post(to, header, parts);
         if posted && request.moved.get() == 0 {
             let announced = header.kind == Kind::Rts;
             let number = if announced { trace::announced(header.id) } else { header.seq.into() };
-            trace::left(moment, (self.rank, to), number, (request.tag, request.capacity));
+            let names = || (self.gates.own(request.mine.get()), request.peer);
+            trace::left(moment, names, number, (request.tag, request.capacity));
         }
         posted
     }
 
-    /// A packet to oneself arrives at once; it is as if the track were full when no cell is left for it.
+    /// A packet to a rank of this process arrives at once; it is as if the track were full when no cell is left for it.
     fn loop_back(&mut self, header: &mut Header, parts: &[Span]) -> bool {
-        let gate = &self.gates[self.rank as usize];
+        let gate = &self.gates[self.process as usize];
         header.seq = gate.tx_seq;
         header.ack = gate.rx_seq;
         let payload = parts.first().copied().unwrap_or(Span::EMPTY);
-        let taken = self.on_packet(self.rank, header, payload);
+        let taken = self.on_packet(self.process, header, payload);
         debug_assert!(taken.is_ok(), "a packet of our own was malformed: {header:?}");
         if taken == Ok(false) {
             self.starve();
             return false;
         }
-        let gate = &mut self.gates[self.rank as usize];
+        let gate = &mut self.gates[self.process as usize];
         gate.tx_seq = gate.tx_seq.wrapping_add(1);
         true
     }
 
     /// The request owes its peer a control packet.
     pub(crate) fn owe(&mut self, request: Ref, owes: Owes) {
-        let peer = request.source.get();
+        let peer = request.gate.get();
         request.owes.set(owes);
         self.gates.enqueue(peer, request, Place::Control);
-        if peer != self.rank {
+        if peer != self.process {
             // To oneself it waits for the next round: this may run inside another packet's arrival.
             self.flush(peer);
         }
@@ -176,7 +181,7 @@ impl<D: Driver> Core<D> {
                 any |= self.flush(peer);
             }
         }
-        any | self.flush(self.rank)
+        any | self.flush(self.process)
     }
 
     /// Sends what waits for a peer, as far as its tracks have room.
@@ -186,7 +191,7 @@ impl<D: Driver> Core<D> {
         if !gate.is_open() {
             return false;
         }
-        if gate.small == NO_RAIL && to != self.rank {
+        if gate.small == NO_RAIL && to != self.process {
             self.gates.want(to);
             return false;
         }

@@ -16,7 +16,8 @@
 use crate::matching::pool::{Content, NONE};
 use crate::net::Driver;
 use crate::proto::core::Core;
-use crate::request::{Op, Outcome, Owes, Place, Ref};
+use crate::proto::life::Why;
+use crate::request::{Op, Owes, Place, Ref};
 use crate::wire::{Header, Kind, Malformed, TO_SENDER};
 
 impl<D: Driver> Core<D> {
@@ -30,8 +31,8 @@ impl<D: Driver> Core<D> {
         match request.place.get() {
             // One that is not announced has its credit, and leaves when there is room.
             Place::Sends if request.is_announced(self.gates.threshold) => {
-                self.gates.dequeue(request.peer, request);
-                self.fail(request, Outcome::Cancelled);
+                self.gates.dequeue(self.gates.ranks.home(request.peer), request);
+                self.fail(request, Why::Cancelled);
             }
             Place::Nowhere if self.is_unasked(request) && request.owes.get() != Owes::Back => {
                 self.owe(request, Owes::Back);
@@ -60,7 +61,7 @@ impl<D: Driver> Core<D> {
             if !asked || !self.is_unasked(request) {
                 return Err(Malformed);
             }
-            self.fail(request, Outcome::Cancelled);
+            self.fail(request, Why::Cancelled);
             return Ok(());
         }
         let Some(cell) = self.matching.find_announced(from, header.id) else { return Ok(()) };
@@ -68,7 +69,7 @@ impl<D: Driver> Core<D> {
         let gate = &mut self.gates[from as usize];
         self.matching.pool.get_mut(cell).next[0] = std::mem::replace(&mut gate.taken_back, cell);
         self.gates.backlog += 1;
-        if from != self.rank {
+        if from != self.process {
             self.flush(from);
         }
         Ok(())

@@ -2,7 +2,7 @@
 
 use crate::memory::span::Span;
 use crate::request::Ref;
-use crate::wire::{Header, Kind, SENDER_WAITS};
+use crate::wire::{Envelope, Header, Kind, SENDER_WAITS};
 
 /// What a packet may hold.
 pub(crate) struct Limits {
@@ -20,6 +20,7 @@ pub(crate) fn wrap(request: Ref, limits: &Limits) -> (Header, Span) {
         let header = Header {
             flags: if request.is_waiting() { SENDER_WAITS } else { 0 },
             tag: request.tag,
+            ends: request.envelope().ends,
             len: data.len() as u64,
             id: request.id.get(),
             addr: data.as_ptr() as u64,
@@ -39,5 +40,6 @@ pub(crate) fn eager(request: Ref, bytes: usize) -> Header {
         0 => (Kind::First, request.capacity),
         moved => (Kind::Next, moved),
     };
-    Header { tag: request.tag, len: len as u64, payload: bytes as u32, ..Header::new(kind) }
+    let Envelope { tag, ends } = request.envelope();
+    Header { tag, ends, len: len as u64, payload: bytes as u32, ..Header::new(kind) }
 }

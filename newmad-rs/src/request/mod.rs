@@ -33,6 +33,7 @@ use crate::memory::layout::Layout;
 use crate::memory::span::Span;
 use crate::request::parts::Parts;
 use crate::request::tag::EXACT;
+use crate::wire::{Ends, Envelope};
 
 /// Up to this length a message is never worth telling the peer that a thread waits for it.
 const SHORT: usize = 8 * 1024;
@@ -68,6 +69,8 @@ pub(crate) enum Place {
     Fragments,
     /// Copies between address spaces, done piece by piece.
     Copies,
+    /// Ends of ranks.
+    Closing,
 }
 
 /// The control packet that a request owes its peer.
@@ -106,6 +109,9 @@ pub(crate) struct Request {
     pub(crate) attended: Cell<bool>,
     // Fixed when submitted.
     pub(crate) op: Op,
+    /// The place of the owner's rank in its process.
+    pub(crate) mine: Cell<u16>,
+    /// A rank, or [`ANY_SOURCE`].
     pub(crate) peer: u32,
     pub(crate) tag: u64,
     /// Bits of the tag that count; `EXACT` unless it is a receive, or a probe, of several tags.
@@ -131,6 +137,10 @@ pub(crate) struct Request {
     pub(crate) remote: Cell<u64>,
     pub(crate) remote_id: Cell<u64>,
     pub(crate) owes: Cell<Owes>,
+    /// The process that it is sent to, or whose message it gets, and the peer's place there.
+    pub(crate) gate: Cell<u32>,
+    pub(crate) theirs: Cell<u16>,
+    /// The rank whose message it gets.
     pub(crate) source: Cell<u32>,
     /// Tag of the message that it got, if several would have done.
     pub(crate) matched: Cell<u64>,
@@ -169,6 +179,7 @@ impl Request {
             watched: AtomicBool::new(false),
             attended: Cell::new(false),
             op,
+            mine: Cell::new(0),
             peer,
             tag,
             mask: EXACT,
@@ -188,6 +199,8 @@ impl Request {
             remote: Cell::new(0),
             remote_id: Cell::new(0),
             owes: Cell::new(Owes::FinToSender),
+            gate: Cell::new(peer),
+            theirs: Cell::new(0),
             source: Cell::new(peer),
             matched: Cell::new(tag),
             message: Cell::new(0),
@@ -250,6 +263,25 @@ impl Request {
     #[inline]
     pub(crate) fn is_short_receive(&self) -> bool {
         self.op == Op::Recv && self.is_short()
+    }
+
+    /// The same, of the rank at this place of its process.
+    #[inline]
+    pub(crate) fn of_rank(self, mine: u16) -> Request {
+        self.mine.set(mine);
+        self
+    }
+
+    /// The rank that it is sent to, or whose message it gets; of a receive from any, once it is matched.
+    pub(crate) fn partner(&self) -> u32 {
+        if self.peer == ANY_SOURCE { self.source.get() } else { self.peer }
+    }
+
+    /// What a message of this send is matched by.
+    #[inline]
+    pub(crate) fn envelope(&self) -> Envelope {
+        let ends = Ends::new(self.mine.get(), self.theirs.get());
+        Envelope { tag: self.tag, ends }
     }
 
     /// The same, so urgent.
@@ -461,7 +493,7 @@ impl Ref {
     }
 
     /// Stores the part of `data` that fits at `offset` of the receive buffer.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn store(self, offset: usize, data: Span) {
         let room = self.capacity.saturating_sub(offset);
         let part = data.part(0, room);

@@ -25,7 +25,7 @@ impl Table {
         request.chain.set(chain.replace(request));
     }
 
-    /// The request with that number, which is of that kind and with that peer.
+    /// The request with that number, which is of that kind and with that process.
     pub(crate) fn get(&self, id: u64, op: Op, peer: u32) -> Result<Ref, Malformed> {
         self.find_id(id, op, peer)?.ok_or(Malformed)
     }
@@ -37,7 +37,7 @@ impl Table {
             at = request.chain.get();
         }
         let right = match at {
-            Some(request) => request.op == op && request.source.get() == peer,
+            Some(request) => request.op == op && request.gate.get() == peer,
             None => (1..=self.last).contains(&id),
         };
         if right { Ok(at) } else { Err(Malformed) }

@@ -1,4 +1,5 @@
-//! What the layers above a session keep for it: collectives and remote calls. The session does not know them.
+//! What the layers above a session keep for it, or for its process: collectives and remote calls. The session does not
+//! know them.
 
 use std::any::Any;
 use std::sync::OnceLock;

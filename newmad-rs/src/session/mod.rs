@@ -8,7 +8,7 @@ mod settings;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use marcel::plumbing::{KernelMutex, budget};
 use pioman::{Manager, Point, SourceHandle};
@@ -22,7 +22,7 @@ use crate::bootstrap::Bootstrap;
 use crate::connect::ConnectionManager;
 use crate::engine::call_gate::OpenGate;
 use crate::engine::{Engine, Locking};
-use crate::error::Error;
+use crate::error::{Cause, Error};
 use crate::request::tag::{BARRIER, RESERVED, Tag};
 use crate::request::{ANY_SOURCE, Request};
 use crate::strategy::Strategy;
@@ -59,27 +59,37 @@ impl Origin {
     }
 }
 
-/// What a session's clones and requests share.
+/// What a session's clones and requests share: one rank of a process.
 pub(crate) struct Inner {
     pub(crate) engine: Arc<Engine>,
     pub(crate) manager: Arc<Manager>,
-    source: KernelMutex<Option<SourceHandle>>,
-    ending: KernelMutex<Ending>,
+    process: Arc<Process>,
     rank: u32,
     size: u32,
-    driver: String,
-    /// Names of the rails, in their order.
-    rails: Vec<&'static str>,
+    /// The rank's place in its process.
+    mine: u16,
     closed: AtomicBool,
     /// Numbers remote calls and packed messages.
     numbers: AtomicU64,
     pub(crate) extensions: Extensions,
 }
 
+/// What the ranks of a process share beside the engine.
+struct Process {
+    /// Ranks that have not closed.
+    open: AtomicUsize,
+    source: KernelMutex<Option<SourceHandle>>,
+    ending: KernelMutex<Ending>,
+    driver: String,
+    /// Names of the rails, in their order.
+    rails: Vec<&'static str>,
+    extensions: Extensions,
+}
+
 /// What ends after the engine.
 enum Ending {
     Nothing,
-    /// A session of one process.
+    /// A process without others.
     Alone(Box<dyn Bootstrap>),
     Connected(ConnectionManager),
 }
@@ -88,7 +98,7 @@ enum Ending {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Connection {
-    /// Its rank.
+    /// Its rank; the first of them, if the other process holds several.
     pub peer: u32,
     /// Which of the session's rails, counted from zero.
     pub rail: usize,
@@ -96,8 +106,9 @@ pub struct Connection {
     pub driver: &'static str,
 }
 
-/// This process's place among those that talk to each other. Clones are the same session; it closes when the
-/// last of them, and of its requests, is dropped, or by [`Session::close`].
+/// A rank's place among those that talk to each other. Usually a process is one rank; it may hold several
+/// ([`run_ranks`](crate::run_ranks)), each with a session of its own. Clones are the same session; it closes when the last of
+/// them, and of its requests, is dropped, or by [`Session::close`].
 #[derive(Clone)]
 pub struct Session {
     inner: Arc<Inner>,
@@ -113,19 +124,25 @@ impl Session {
         Session { inner }
     }
 
-    /// Rank of this process.
+    /// This rank.
     pub fn rank(&self) -> u32 {
         self.inner.rank
     }
 
-    /// Number of processes.
+    /// Number of ranks.
     pub fn size(&self) -> u32 {
         self.inner.size
     }
 
+    /// The ranks that this process holds, this one among them.
+    pub fn process_ranks(&self) -> std::ops::Range<u32> {
+        let ranks = self.inner.engine.ranks();
+        ranks.of(ranks.home(self.inner.rank))
+    }
+
     /// Names of the rails in use, as `NMAD_DRIVER` has them.
     pub fn driver(&self) -> &str {
-        &self.inner.driver
+        &self.inner.process.driver
     }
 
     /// The links that are open now. A link is made when it is first wanted: by a send to that peer, or a receive that
@@ -138,10 +155,10 @@ impl Session {
     pub fn connections(&self) -> Vec<Connection> {
         self.inner.engine.with(|core| {
             let mut all = Vec::new();
-            for (peer, gate) in core.gates.iter().enumerate() {
+            for gate in core.gates.iter() {
                 for rail in crate::gate::rails(gate.open) {
-                    let driver = self.inner.rails.get(rail).copied().unwrap_or_default();
-                    all.push(Connection { peer: peer as u32, rail, driver });
+                    let driver = self.inner.process.rails.get(rail).copied().unwrap_or_default();
+                    all.push(Connection { peer: gate.ranks().start, rail, driver });
                 }
             }
             all
@@ -174,7 +191,7 @@ impl Session {
 
     #[inline]
     pub(crate) fn send_unchecked(&self, to: u32, tag: u64, data: &[u8]) -> Result<(), Error> {
-        if self.inner.engine.send_now(to, tag, data) {
+        if self.inner.send_now(to, tag, data) {
             budget::spend();
             return Ok(());
         }
@@ -202,6 +219,7 @@ impl Session {
     #[inline]
     pub(crate) fn complete(&self, request: &mut Request) -> Result<Status, Error> {
         check_caller()?;
+        request.mine.set(self.inner.mine);
         let pointer = NonNull::from(request);
         // SAFETY: the request stays on this stack until `wait` is over, by return or by unwinding, and then it
         // is finished.
@@ -212,7 +230,8 @@ impl Session {
         }
     }
 
-    /// Changes the strategy that decides what leaves next for rank `peer`: at once, for what waits too.
+    /// Changes the strategy that decides what leaves next for rank `peer`, and the other ranks of its process: at once,
+    /// for what waits too.
     ///
     /// # Context
     /// Green threads and kernel threads, at any time.
@@ -224,7 +243,10 @@ impl Session {
         self.check(Some(peer), 0)?;
         // Asked what it is before the engine is taken, and the other dropped after: both run the program's code.
         let chosen = Selection::new(strategy);
-        drop(self.inner.engine.with(|core| core.gates.set_strategy(peer, chosen)));
+        drop(self.inner.engine.with(|core| {
+            let process = core.gates.ranks.home(peer);
+            core.gates.set_strategy(process, chosen)
+        }));
         Ok(())
     }
 
@@ -303,8 +325,30 @@ impl Inner {
         self.rank
     }
 
+    /// What the layers above keep for all ranks of the process.
+    pub(crate) fn process_extensions(&self) -> &Extensions {
+        &self.process.extensions
+    }
+
     pub(crate) fn size(&self) -> u32 {
         self.size
+    }
+
+    /// The rank's place in its process.
+    #[inline]
+    pub(crate) fn mine(&self) -> u16 {
+        self.mine
+    }
+
+    /// As [`Engine::send_now`], of this rank.
+    #[inline]
+    pub(crate) fn send_now(&self, to: u32, tag: u64, data: &[u8]) -> bool {
+        self.engine.send_now(self.mine, to, tag, data)
+    }
+
+    /// The rank has failed, and with it the process: see [`crate::run_ranks`].
+    pub(crate) fn fall(&self, cause: Cause) {
+        self.engine.with(|core| core.fall(self.mine, cause));
     }
 
     /// A number that no earlier call has given.
@@ -336,17 +380,21 @@ impl Inner {
         if self.closed.swap(true, Ordering::SeqCst) {
             return Ok(());
         }
-        let mut request = Request::close();
+        let mut request = Request::close().of_rank(self.mine);
         let pointer = NonNull::from(&mut request);
         // SAFETY: as in `Session::complete`.
         unsafe {
             self.engine.submit(pointer);
             self.engine.wait(pointer, &self.manager);
         }
+        // All ranks of the process have closed: the last one goes on.
+        if self.process.open.fetch_sub(1, Ordering::SeqCst) > 1 {
+            return Ok(());
+        }
         self.engine.calls.clear();
-        let source = self.source.lock().take();
+        let source = self.process.source.lock().take();
         drop(source);
-        match &mut *self.ending.lock() {
+        match &mut *self.process.ending.lock() {
             Ending::Nothing => Ok(()),
             Ending::Alone(boot) => boot.finish(),
             Ending::Connected(connections) => connections.finish(),
@@ -358,12 +406,10 @@ impl Inner {
         Inner {
             engine: self.engine.clone(),
             manager: self.manager.clone(),
-            source: std::mem::take(&mut self.source),
-            ending: std::mem::replace(&mut self.ending, KernelMutex::new(Ending::Nothing)),
+            process: self.process.clone(),
             rank: self.rank,
             size: self.size,
-            driver: std::mem::take(&mut self.driver),
-            rails: std::mem::take(&mut self.rails),
+            mine: self.mine,
             closed: AtomicBool::new(self.closed.swap(true, Ordering::SeqCst)),
             numbers: std::mem::take(&mut self.numbers),
             extensions: std::mem::take(&mut self.extensions),
@@ -371,7 +417,7 @@ impl Inner {
     }
 
     fn ends_with(&self, ending: Ending) {
-        *self.ending.lock() = ending;
+        *self.process.ending.lock() = ending;
     }
 }
 
@@ -393,7 +439,8 @@ impl Drop for Inner {
 
 impl std::fmt::Debug for Session {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Inner { rank, size, driver, .. } = &*self.inner;
+        let Inner { rank, size, process, .. } = &*self.inner;
+        let driver = &process.driver;
         write!(f, "Session(rank {rank} of {size} over {driver})")
     }
 }

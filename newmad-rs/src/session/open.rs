@@ -1,19 +1,20 @@
 //! Opening a session: which rails, which peers, and the connection manager that makes links with them.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 
 use marcel::plumbing::KernelMutex;
 use pioman::Manager;
 
 use super::settings::Settings;
-use super::{Ending, Inner, Session, sample};
+use super::{Ending, Inner, Process, Session, sample};
 use crate::bootstrap::{self, Alone};
 use crate::connect::{ConnectionManager, Rail, Timeouts};
 use crate::driver::Network;
 use crate::engine::Engine;
 use crate::error::{Error, os};
 use crate::gate::config::Config;
+use crate::gate::ranks::Ranks;
 use crate::gate::signals::Signals;
 use crate::net::segment::Geometry;
 use crate::net::{AnyDriver, Driver as _, local};
@@ -126,7 +127,7 @@ impl Builder {
         self
     }
 
-    /// Opens the session: finds the other processes by the environment, publishes how this one can be reached, and
+    /// Opens the session of a process that is one rank: finds the other processes by the environment, publishes how this one can be reached, and
     /// takes its place in the control ring. Links with others are made when they are first wanted. Without a process
     /// manager in the environment it is a session of one.
     ///
@@ -137,6 +138,42 @@ impl Builder {
     /// # Errors
     /// A knob is wrong or not the same in all processes, a process does not come, the kernel refuses something.
     pub fn open(self) -> Result<Session, Error> {
+        let mut sessions = self.open_with(None)?;
+        sessions.pop().ok_or(Error::Closed)
+    }
+
+    /// As [`Builder::open`], for a process that holds `count` ranks: a session for each of them, in their order. They
+    /// share the engine, the connections and the I/O manager. Every process of the job opens so, each for as many ranks
+    /// as it likes; process 0 holds the first ranks, and so on. Each session is closed (or dropped) by a thread of its
+    /// own, since the end waits for all ranks.
+    ///
+    /// ```
+    /// let manager = pioman::Manager::builder().build()?;
+    /// let sessions = newmad::Session::builder().manager(manager).open_ranks(3)?;
+    /// std::thread::scope(|scope| {
+    ///     for session in &sessions {
+    ///         scope.spawn(move || {
+    ///             let next = (session.rank() + 1) % session.size();
+    ///             let sent = session.isend(next, 7, vec![session.rank() as u8])?;
+    ///             session.recv(newmad::ANY, 7, &mut [0])?;
+    ///             sent.wait()?;
+    ///             session.close()
+    ///         });
+    ///     }
+    /// });
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Context, Blocking, Errors
+    /// As [`Builder::open`]; [`Error::Bootstrap`] if `count` is 0, or more than 65536.
+    pub fn open_ranks(self, count: u32) -> Result<Vec<Session>, Error> {
+        // Before others wait for this process.
+        Ranks::new(&[count])?;
+        self.open_with(Some(count))
+    }
+
+    /// `count`: several ranks a process, so many in this one; `None`: one.
+    fn open_with(self, count: Option<u32>) -> Result<Vec<Session>, Error> {
         let mut settings = Settings::read()?;
         settings.strategy = self.strategy.or(settings.strategy);
         settings.reorder &= !self.ordered;
@@ -146,10 +183,8 @@ impl Builder {
             (rails, _) => rails.to_vec(),
         };
         let manager = self.manager.map_or_else(|| Manager::builder().build(), Ok)?;
-        let boot = bootstrap::from_environment(
-            settings.bootstrap.as_deref(),
-            sys::deadline(settings.connect_timeout),
-        )?;
+        let deadline = sys::deadline(settings.connect_timeout);
+        let mut boot = bootstrap::from_environment(settings.bootstrap.as_deref(), deadline)?;
         let (rank, size) = (boot.rank(), boot.size());
         let networks = self.networks;
         let rails = match asked.is_empty() && networks.is_empty() {
@@ -168,13 +203,17 @@ impl Builder {
             .or_else(|| sampling.threshold(name, settings.cma))
             .or_else(|| (settings.sampling == Source::Now).then_some(THRESHOLDS.1 as usize))
             .unwrap_or(usual);
-        let place = Place { rank, size, threshold };
+        let ranks = match count {
+            None => Ranks::one_each(size),
+            Some(count) => Ranks::new(&bootstrap::counts(&mut *boot, count, deadline)?)?,
+        };
+        let place = Place { process: rank, ranks, threshold };
         if size == 1 {
             let mut world = local::world(1, settings.shm_slots, settings.shm_slot_size, true)?;
             let driver = world.pop().map(AnyDriver::Shm).into_iter().collect();
-            let (session, _) = Session::start(place, driver, &settings, manager, |_| ())?;
-            session.inner.ends_with(Ending::Alone(boot));
-            return Ok(session);
+            let (sessions, _) = Session::start(place, driver, &settings, manager, |_| ())?;
+            sessions[0].inner.ends_with(Ending::Alone(boot));
+            return Ok(sessions);
         }
         let mut addresses = settings.tcp_addresses.iter().cycle();
         let (mut ends, mut drivers) = (Vec::new(), Vec::new());
@@ -206,15 +245,15 @@ impl Builder {
             core.parted = false;
             core.gates.learn(|rail| sampling.pace(rail));
         };
-        let (session, engine) = Session::start(place, drivers, &settings, manager, expects)?;
+        let (sessions, engine) = Session::start(place, drivers, &settings, manager, expects)?;
         let timeouts = Timeouts { connect: settings.connect_timeout, repair: settings.repair };
         match ConnectionManager::start(boot, timeouts, ends, names, threshold, &engine) {
             Ok(connections) => {
-                session.inner.ends_with(Ending::Connected(connections));
+                sessions[0].inner.ends_with(Ending::Connected(connections));
                 if settings.sampling == Source::Now {
-                    sample::sample(&session, settings.rdv_threshold.is_some())?;
+                    sample::sample(&sessions[0], settings.rdv_threshold.is_some())?;
                 }
-                Ok(session)
+                Ok(sessions)
             }
             Err(error) => {
                 // No peer has met this process: there is nothing to wait for.
@@ -262,11 +301,10 @@ fn check(rails: &[Driver], networks: usize, size: u32, settings: &Settings) -> R
     Ok(())
 }
 
-/// The rank of this process, and from which size on it announces messages.
-#[derive(Clone, Copy)]
+/// The number of this process, who holds which ranks, and from which size on it announces messages.
 struct Place {
-    rank: u32,
-    size: u32,
+    process: u32,
+    ranks: Arc<Ranks>,
     threshold: usize,
 }
 
@@ -276,8 +314,8 @@ impl Session {
         Builder::default()
     }
 
-    /// `size` sessions of one process that talk to each other: for tests, and for programs that are written for
-    /// several ranks but started as one. Each is to be used by threads of its own.
+    /// `size` sessions of one process that talk to each other as processes do, each over an engine of its own: for tests.
+    /// (Ranks that share a process: [`Builder::open_ranks`].) Each is to be used by threads of its own.
     ///
     /// # Errors
     /// A knob is wrong, the kernel refuses memory or descriptors.
@@ -289,17 +327,18 @@ impl Session {
             .into_iter()
             .enumerate()
             .map(|(rank, driver)| {
-                let place = Place { rank: rank as u32, size, threshold };
+                let process = rank as u32;
+                let place = Place { process, ranks: Ranks::one_each(size), threshold };
                 let connect = |core: &mut Core<AnyDriver>| {
-                    for peer in (0..size).filter(|&peer| peer != place.rank) {
+                    for peer in (0..size).filter(|&peer| peer != process) {
                         core.attach(0, peer, |_| ());
                     }
                 };
                 let drivers = vec![AnyDriver::Shm(driver)];
-                let (session, _) =
+                let (mut sessions, _) =
                     Session::start(place, drivers, &settings, manager.clone(), connect)?;
-                session.inner.ends_with(Ending::Alone(Box::new(Alone::default())));
-                Ok(session)
+                sessions[0].inner.ends_with(Ending::Alone(Box::new(Alone::default())));
+                sessions.pop().ok_or(Error::Closed)
             })
             .collect()
     }
@@ -310,8 +349,9 @@ impl Session {
         settings: &Settings,
         manager: Arc<Manager>,
         prepare: impl FnOnce(&mut Core<AnyDriver>),
-    ) -> Result<(Session, Arc<Engine>), Error> {
-        let Place { rank, size, threshold } = place;
+    ) -> Result<(Vec<Session>, Arc<Engine>), Error> {
+        let Place { process, ranks, threshold } = place;
+        let size = ranks.processes();
         let names: Vec<&'static str> = drivers.iter().map(AnyDriver::name).collect();
         let signals = Signals::new(size, drivers.len())?;
         let config = Config {
@@ -322,7 +362,7 @@ impl Session {
             repair_ms: settings.repair.as_millis() as u64,
             ..Config::new(threshold, settings.unexpected_max)
         };
-        let mut core = Core::new(rank, size, drivers, config, signals);
+        let mut core = Core::new(process, ranks.clone(), drivers, config, signals);
         let (reorder, chunks) = (settings.reorder, settings.chunks);
         let strategy = settings.strategy.clone();
         core.tune(Tuning { reorder, chunks, strategy }, &manager);
@@ -333,19 +373,29 @@ impl Session {
             .add_source(engine.clone())
             .map_err(|_| os("registering with the I/O manager"))?;
         engine.is_source(source.id());
-        let inner = Inner {
-            engine: engine.clone(),
-            manager,
+        let own = ranks.of(process);
+        let process = Arc::new(Process {
+            open: AtomicUsize::new(own.len()),
             source: KernelMutex::new(Some(source)),
             ending: KernelMutex::new(Ending::Nothing),
-            rank,
-            size,
             driver: names.join("+"),
             rails: names,
-            closed: AtomicBool::new(false),
-            numbers: AtomicU64::new(0),
             extensions: Default::default(),
+        });
+        let session = |(mine, rank): (usize, u32)| {
+            let inner = Inner {
+                engine: engine.clone(),
+                manager: manager.clone(),
+                process: process.clone(),
+                rank,
+                size: ranks.all(),
+                mine: mine as u16,
+                closed: AtomicBool::new(false),
+                numbers: AtomicU64::new(0),
+                extensions: Default::default(),
+            };
+            Session { inner: Arc::new(inner) }
         };
-        Ok((Session { inner: Arc::new(inner) }, engine))
+        Ok((own.enumerate().map(session).collect(), engine))
     }
 }

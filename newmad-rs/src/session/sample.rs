@@ -67,11 +67,14 @@ impl Strategy for OneRail {
 pub(crate) fn sample(session: &Session, fixed: bool) -> Result<(), Error> {
     let rank = session.rank();
     let mut sampling = Sampling::new();
-    if rank < 2 {
-        sampling = between(session, 1 - rank)?;
+    // The first ranks of the processes play.
+    let ranks = session.inner().engine.ranks();
+    let (first, second) = (ranks.of(0).start, ranks.of(1).start);
+    if rank == first || rank == second {
+        sampling = between(session, if rank == first { second } else { first })?;
     }
-    if rank == 0 {
-        for to in 1..session.size() {
+    if rank == first {
+        for to in (1..ranks.processes()).map(|process| ranks.of(process).start) {
             session.send_unchecked(to, TAG, sampling.text().as_bytes())?;
         }
     } else {
@@ -95,16 +98,17 @@ pub(crate) fn sample(session: &Session, fixed: bool) -> Result<(), Error> {
 /// The two ranks that measure. What rank 0 has found.
 fn between(session: &Session, peer: u32) -> Result<Sampling, Error> {
     let engine = &session.inner().engine;
+    let gate = engine.ranks().home(peer);
     let common = common_links(session, peer)?;
     let (threshold, small, pulls, names) = engine.with(|core| {
         let names = rail_names(core.gates.rails.iter().map(|rail| rail.driver_name()));
-        (core.gates.threshold, core.gates[peer as usize].small, core.gates.reach(peer), names)
+        (core.gates.threshold, core.gates[gate as usize].small, core.gates.reach(gate), names)
     });
     let mut sampling = Sampling::new();
     let mut phase = |rail: usize, protocol, sizes: &[usize]| {
         let before = engine.with(|core| {
             core.gates.threshold = if protocol == Protocol::Eager { threshold } else { 0 };
-            core.gates.set_strategy(peer, Selection::new(Arc::new(OneRail(rail))))
+            core.gates.set_strategy(gate, Selection::new(Arc::new(OneRail(rail))))
         });
         let done = match session.rank() {
             0 => throw(session, peer, sizes, |bytes, ns| {
@@ -114,7 +118,7 @@ fn between(session: &Session, peer: u32) -> Result<Sampling, Error> {
         };
         engine.with(|core| {
             core.gates.threshold = threshold;
-            before.and_then(|before| core.gates.set_strategy(peer, before))
+            before.and_then(|before| core.gates.set_strategy(gate, before))
         });
         done
     };
@@ -133,8 +137,9 @@ fn between(session: &Session, peer: u32) -> Result<Sampling, Error> {
 
 /// Waits for links over all rails; those that both sides have, bit by rail.
 fn common_links(session: &Session, peer: u32) -> Result<u8, Error> {
+    let gate = session.inner().engine.ranks().home(peer);
     let links = || {
-        session.inner().engine.with(|core| (core.gates[peer as usize].open, core.gates.rails.len()))
+        session.inner().engine.with(|core| (core.gates[gate as usize].open, core.gates.rails.len()))
     };
     let swap = |mine: u8| -> Result<u8, Error> {
         let mut theirs = [0];

@@ -20,15 +20,19 @@ pub struct Message {
     pub priority: i8,
     /// Only its announcement goes over the small track; its bytes wait for the receiver.
     pub announced: bool,
+    /// An entry for it names its ranks.
+    pub(crate) named: bool,
 }
 
 impl Message {
+    /// The same but for its own bytes, in an entry of a packet.
+    pub(crate) fn head(&self) -> usize {
+        entries::head(self.named, self.announced)
+    }
+
     /// Bytes that it takes in a packet together with others.
     pub fn bytes(&self) -> usize {
-        match self.announced {
-            true => entries::ANNOUNCED,
-            false => entries::SHORT + self.len,
-        }
+        self.head() + if self.announced { 0 } else { self.len }
     }
 }
 

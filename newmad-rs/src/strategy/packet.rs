@@ -129,7 +129,7 @@ impl<'a> Packet<'a> {
     fn fits(&mut self, message: &Message) -> bool {
         let bytes = message.bytes();
         let gathered = !message.announced && message.len > COPIED;
-        let stage = if gathered { entries::SHORT } else { bytes };
+        let stage = if gathered { message.head() } else { bytes };
         let parts = usize::from(!self.run) + usize::from(gathered);
         let short = message.announced || message.len <= entries::MOST;
         if !short || bytes > self.room || stage > self.stage || parts > self.parts {
@@ -154,7 +154,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn message(tag: u64, len: usize) -> Message {
-        Message { tag, len, priority: 0, announced: len > 10_000 }
+        Message { tag, len, priority: 0, announced: len > 10_000, named: false }
     }
 
     #[test]
@@ -210,7 +210,7 @@ mod tests {
                 prop_assert!(!inside(index));
                 runs += usize::from(!run);
                 let long = !messages[index].announced && messages[index].len > COPIED;
-                stage += if long { entries::SHORT } else { messages[index].bytes() };
+                stage += if long { messages[index].head() } else { messages[index].bytes() };
                 gathered += usize::from(long);
                 run = !long;
             }

@@ -101,7 +101,7 @@ impl Asked {
         let request = make(memory).expect("memory without a layout");
         let request = NonNull::from(Box::leak(Box::new(request)));
         start(core, request);
-        Asked { request, buffer, pieces, list, rank: core.rank }
+        Asked { request, buffer, pieces, list, rank: core.process }
     }
 
     pub(crate) fn get(&self) -> &Request {
@@ -193,7 +193,8 @@ fn start<D: Driver>(core: &mut Core<D>, request: NonNull<Request>) {
         // SAFETY: the request's buffer, which is the engine's until its end.
         let buffer = unsafe { core::slice::from_raw_parts_mut(request.at(0), request.capacity) };
         let tag = (request.tag, request.mask);
-        if let Found::Message(len) = core.recv_inline(request.peer, tag, buffer) {
+        if let Found::Message(len) = core.recv_inline(request.mine.get(), request.peer, tag, buffer)
+        {
             request.message.set(len);
             return request.finish(Outcome::Done);
         }

@@ -1,20 +1,32 @@
 //! What is in a `Pack`: several short messages and announcements, one after the other.
 //!
 //! ```text
-//! 0 len(24 bits) | kind(4) | flags(4)   4 tag(u64)   then
-//!   Eager  12 the message's `len` bytes
-//!   Rts    12 length(u64)  20 id(u64)  28 address(u64)       -- `len` is 0
+//! 0 len(24 bits) | kind(4) | flags(4)   4 tag(u64)   12 ranks(u32), if the flag `RANKS` is set   then
+//!   Eager  the message's `len` bytes
+//!   Rts    length(u64)  id(u64)  address(u64)       -- `len` is 0
 //! ```
+//! Without that flag both ranks are the first of their processes.
+//!
 //! Little-endian, unaligned. A reader copies each entry's head out before it checks it, and checks it as it would a
 //! packet's header: the memory may be shared with a peer that writes to it meanwhile.
 
 use crate::memory::span::Span;
-use crate::wire::{Header, Kind, Malformed, SENDER_WAITS};
+use crate::wire::{Ends, Header, Kind, Malformed, SENDER_WAITS};
 
-/// Bytes in front of a short message.
-pub(crate) const SHORT: usize = 12;
-/// Bytes of an announcement.
-pub(crate) const ANNOUNCED: usize = 36;
+/// Most bytes of an entry but for its message's.
+pub(crate) const ANNOUNCED: usize = PLAIN + RANKED + 24;
+
+/// Bytes before the ranks, and of the ranks.
+const PLAIN: usize = 12;
+const RANKED: usize = 4;
+/// The entry names its ranks.
+const RANKS: u8 = 8;
+
+/// Bytes of an entry but for its message's. `named`: it names its ranks.
+pub(crate) fn head(named: bool, announced: bool) -> usize {
+    let ranked = if named { RANKED } else { 0 };
+    PLAIN + ranked + if announced { 24 } else { 0 }
+}
 
 /// Longest message that an entry can hold.
 pub(crate) const MOST: usize = (1 << 24) - 1;
@@ -25,16 +37,22 @@ pub(crate) fn encode(header: &Header, out: &mut [u8; ANNOUNCED]) -> usize {
     let short = header.kind == Kind::Eager;
     debug_assert!(short && header.len <= MOST as u64 || header.kind == Kind::Rts);
     let len = if short { header.len as u32 } else { 0 };
-    let first = len | u32::from(header.kind as u8) << 24 | u32::from(header.flags) << 28;
+    let ends = header.ends.word();
+    let (flags, at) = match ends {
+        0 => (header.flags, PLAIN),
+        _ => (header.flags | RANKS, PLAIN + RANKED),
+    };
+    let first = len | u32::from(header.kind as u8) << 24 | u32::from(flags) << 28;
     out[0..4].copy_from_slice(&first.to_le_bytes());
     out[4..12].copy_from_slice(&header.tag.to_le_bytes());
+    out[12..16].copy_from_slice(&ends.to_le_bytes());
     if short {
-        return SHORT;
+        return at;
     }
-    out[12..20].copy_from_slice(&header.len.to_le_bytes());
-    out[20..28].copy_from_slice(&header.id.to_le_bytes());
-    out[28..36].copy_from_slice(&header.addr.to_le_bytes());
-    ANNOUNCED
+    out[at..at + 8].copy_from_slice(&header.len.to_le_bytes());
+    out[at + 8..at + 16].copy_from_slice(&header.id.to_le_bytes());
+    out[at + 16..at + 24].copy_from_slice(&header.addr.to_le_bytes());
+    at + 24
 }
 
 /// The entry at `at`: its header as if it had come alone, its bytes, and where the next one begins. `None`: this was
@@ -45,7 +63,7 @@ pub(crate) fn decode(pack: Span, at: usize) -> Result<Option<(Header, Span, usiz
     if rest.len() == 0 {
         return Ok(None);
     }
-    if rest.len() < SHORT {
+    if rest.len() < PLAIN {
         return Err(Malformed);
     }
     let mut head = [0; ANNOUNCED];
@@ -59,27 +77,33 @@ pub(crate) fn decode(pack: Span, at: usize) -> Result<Option<(Header, Span, usiz
     let first = word(0) as u32;
     let (len, kind, flags) = (first as usize & MOST, (first >> 24) as u8 & 15, (first >> 28) as u8);
     let tag = word(4);
+    let (ends, start) = match flags & RANKS {
+        0 => (Ends::default(), PLAIN),
+        _ => (Ends::of_word(word(12) as u32), PLAIN + RANKED),
+    };
+    let flags = flags & !RANKS;
     if kind == Kind::Eager as u8 {
-        if flags != 0 || rest.len() - SHORT < len {
+        if flags != 0 || rest.len() < start + len {
             return Err(Malformed);
         }
         let header =
-            Header { tag, len: len as u64, payload: len as u32, ..Header::new(Kind::Eager) };
-        return Ok(Some((header, rest.part(SHORT, len), at + SHORT + len)));
+            Header { tag, ends, len: len as u64, payload: len as u32, ..Header::new(Kind::Eager) };
+        return Ok(Some((header, rest.part(start, len), at + start + len)));
     }
     let sound = kind == Kind::Rts as u8 && flags & !SENDER_WAITS == 0 && len == 0;
-    if !sound || rest.len() < ANNOUNCED || usize::try_from(word(12)).is_err() {
+    if !sound || rest.len() < start + 24 || usize::try_from(word(start)).is_err() {
         return Err(Malformed);
     }
     let header = Header {
         flags,
         tag,
-        len: word(12),
-        id: word(20),
-        addr: word(28),
+        ends,
+        len: word(start),
+        id: word(start + 8),
+        addr: word(start + 16),
         ..Header::new(Kind::Rts)
     };
-    Ok(Some((header, Span::EMPTY, at + ANNOUNCED)))
+    Ok(Some((header, Span::EMPTY, at + start + 24)))
 }
 
 #[cfg(test)]
@@ -101,16 +125,19 @@ mod tests {
 
     fn entry() -> impl Strategy<Value = (Header, Vec<u8>)> {
         let bytes = proptest::collection::vec(any::<u8>(), 0..100);
-        (any::<u64>(), any::<bool>(), any::<bool>(), bytes, any::<[u64; 3]>()).prop_map(
-            |(tag, announced, waits, bytes, [len, id, addr])| match announced {
+        let ends = prop_oneof![Just(0), any::<u32>()].prop_map(Ends::of_word);
+        (any::<u64>(), ends, any::<bool>(), any::<bool>(), bytes, any::<[u64; 3]>()).prop_map(
+            |(tag, ends, announced, waits, bytes, [len, id, addr])| match announced {
                 false => {
                     let len = bytes.len();
                     let eager = Header::new(Kind::Eager);
-                    (Header { tag, len: len as u64, payload: len as u32, ..eager }, bytes)
+                    (Header { tag, ends, len: len as u64, payload: len as u32, ..eager }, bytes)
                 }
                 true => {
                     let flags = if waits { SENDER_WAITS } else { 0 };
-                    (Header { flags, tag, len, id, addr, ..Header::new(Kind::Rts) }, Vec::new())
+                    let header =
+                        Header { flags, tag, ends, len, id, addr, ..Header::new(Kind::Rts) };
+                    (header, Vec::new())
                 }
             },
         )

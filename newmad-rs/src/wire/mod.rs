@@ -8,6 +8,10 @@
 //! share one cache line; the others carry 48. Everything a peer sends is checked here before anything else
 //! looks at it: unknown kinds, wrong magic, impossible lengths are [`Malformed`], which ends the gate.
 //!
+//! A packet that begins a message names its two ranks, by their places within their processes (16 bits each): in the
+//! upper half of the length in `Eager` and `First`, whose lengths have 32 bits; in place of the payload's length in `Rts`,
+//! which has no payload but a checksum.
+//!
 //! | kind | tag | length | payload | id | address |
 //! |---|---|---|---|---|---|
 //! | `Eager` | message's | of message | = length | | |
@@ -36,6 +40,52 @@ pub(crate) const LONG: usize = 48;
 const MAGIC: u16 = 0x4d6e;
 /// The beginning of a whole message's header without a checksum.
 const EAGER: u64 = Kind::Eager as u64 | (MAGIC as u64) << 16;
+
+/// The two ranks of a message, by their places within their processes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Ends(u32);
+
+impl Ends {
+    #[inline(always)]
+    pub(crate) fn new(from: u16, to: u16) -> Ends {
+        Ends(u32::from(from) | u32::from(to) << 16)
+    }
+
+    /// The sender's place.
+    #[inline(always)]
+    pub(crate) fn from(self) -> u16 {
+        self.0 as u16
+    }
+
+    /// The receiver's.
+    #[inline(always)]
+    pub(crate) fn to(self) -> u16 {
+        (self.0 >> 16) as u16
+    }
+
+    #[inline(always)]
+    pub(crate) fn word(self) -> u32 {
+        self.0
+    }
+
+    /// Whether the two have to be named: they are not both the first of their processes.
+    #[inline]
+    pub(crate) fn are_named(self) -> bool {
+        self.word() != 0
+    }
+
+    #[inline(always)]
+    pub(crate) fn of_word(word: u32) -> Ends {
+        Ends(word)
+    }
+}
+
+/// What a message is matched by: its tag, and between which ranks of two processes it goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Envelope {
+    pub(crate) tag: u64,
+    pub(crate) ends: Ends,
+}
 
 /// In every kind: the packet has a checksum. In `Data` the address is the payload's and the tag the header's (made with
 /// tag 0); in the others one for both is behind the payload, and counted by it.
@@ -112,6 +162,8 @@ pub(crate) struct Header {
     pub(crate) flags: u8,
     pub(crate) seq: u32,
     pub(crate) tag: u64,
+    /// In kinds that begin a message.
+    pub(crate) ends: Ends,
     pub(crate) len: u64,
     pub(crate) payload: u32,
     /// Number that the sender expects next from the other side.
@@ -128,7 +180,8 @@ impl Header {
     /// A header of this kind with everything else zero.
     #[inline]
     pub(crate) fn new(kind: Kind) -> Header {
-        Header { kind, flags: 0, seq: 0, tag: 0, len: 0, payload: 0, ack: 0, id: 0, addr: 0 }
+        let ends = Ends::default();
+        Header { kind, flags: 0, seq: 0, tag: 0, ends, len: 0, payload: 0, ack: 0, id: 0, addr: 0 }
     }
 
     /// Writes the header; the first [`Kind::header_len`] bytes count.
@@ -140,8 +193,14 @@ impl Header {
             | u64::from(self.seq) << 32;
         out[0..8].copy_from_slice(&first.to_le_bytes());
         out[8..16].copy_from_slice(&self.tag.to_le_bytes());
-        out[16..24].copy_from_slice(&self.len.to_le_bytes());
-        let sizes = u64::from(self.payload) | u64::from(self.ack) << 32;
+        let ends = u64::from(self.ends.word());
+        let (len, payload) = match self.kind {
+            Kind::Eager | Kind::First => (self.len | ends << 32, u64::from(self.payload)),
+            Kind::Rts => (self.len, ends),
+            _ => (self.len, u64::from(self.payload)),
+        };
+        out[16..24].copy_from_slice(&len.to_le_bytes());
+        let sizes = payload | u64::from(self.ack) << 32;
         out[24..32].copy_from_slice(&sizes.to_le_bytes());
         if self.kind.header_len() == LONG {
             out[32..40].copy_from_slice(&self.id.to_le_bytes());
@@ -151,22 +210,28 @@ impl Header {
 
     /// The words of the header of a whole message of `len` bytes. `numbers`: its own, and the one expected next.
     #[inline(always)]
-    pub(crate) fn encode_eager(numbers: (u32, u32), tag: u64, len: usize) -> [u64; SHORT / 8] {
+    pub(crate) fn encode_eager(
+        numbers: (u32, u32),
+        Envelope { tag, ends }: Envelope,
+        len: usize,
+    ) -> [u64; SHORT / 8] {
         let (seq, ack) = numbers;
         let first = u64::from(seq) << 32 | EAGER;
-        [first, tag, len as u64, u64::from(len as u32) | u64::from(ack) << 32]
+        let len = u64::from(len as u32);
+        [first, tag, len | u64::from(ends.word()) << 32, len | u64::from(ack) << 32]
     }
 
     /// The header of a whole message without a checksum; `None`: it is another, or none.
     #[inline(always)]
     pub(crate) fn decode_eager(words: [u64; SHORT / 8]) -> Option<Header> {
         let [first, tag, len, sizes] = words;
-        if first as u32 != EAGER as u32 || u64::from(sizes as u32) != len {
+        if first as u32 != EAGER as u32 || sizes as u32 != len as u32 {
             return None;
         }
         let (seq, ack) = ((first >> 32) as u32, (sizes >> 32) as u32);
-        let payload = sizes as u32;
-        Some(Header { seq, ack, tag, len, payload, ..Header::new(Kind::Eager) })
+        let (payload, ends) = (sizes as u32, Ends::of_word((len >> 32) as u32));
+        let len = u64::from(payload);
+        Some(Header { seq, ack, tag, ends, len, payload, ..Header::new(Kind::Eager) })
     }
 
     /// Number of bytes of the header that starts with `first`, if it can be one.
@@ -194,12 +259,24 @@ impl Header {
             flags: (first >> 8) as u8,
             seq: (first >> 32) as u32,
             tag: word(8),
+            ends: Ends::default(),
             len: word(16),
             payload: sizes as u32,
             ack: (sizes >> 32) as u32,
             id: 0,
             addr: 0,
         };
+        match kind {
+            Kind::Eager | Kind::First => {
+                header.ends = Ends::of_word((header.len >> 32) as u32);
+                header.len = u64::from(header.len as u32);
+            }
+            Kind::Rts => {
+                header.ends = Ends::of_word(header.payload);
+                header.payload = if header.flags & CHECKED != 0 { CHECKSUM as u32 } else { 0 };
+            }
+            _ => {}
+        }
         if (first >> 16) as u16 != MAGIC {
             return Err(Malformed);
         }
@@ -255,16 +332,26 @@ mod tests {
 
     #[test]
     fn every_kind_survives_the_wire() {
-        round_trip(Header { seq: 9, tag: 77, len: 5, payload: 5, ..Header::new(Kind::Eager) });
-        round_trip(Header { tag: 1, len: 50, payload: 5, ..Header::new(Kind::First) });
+        let ends = Ends::new(0xfffe, 0x8001);
+        round_trip(Header {
+            seq: 9,
+            tag: 77,
+            ends,
+            len: 5,
+            payload: 5,
+            ..Header::new(Kind::Eager)
+        });
+        round_trip(Header { tag: 1, ends, len: 50, payload: 5, ..Header::new(Kind::First) });
         round_trip(Header { tag: 1, len: 5, payload: 5, ..Header::new(Kind::Next) });
         round_trip(Header {
             flags: SENDER_WAITS,
+            ends,
             len: 1 << 40,
             id: 3,
             addr: !0,
             ..Header::new(Kind::Rts)
         });
+        round_trip(Header { flags: CHECKED, ends, payload: 4, ..Header::new(Kind::Rts) });
         round_trip(Header { flags: PUT, tag: 4, len: 8, id: 3, addr: 1, ..Header::new(Kind::Cts) });
         round_trip(Header { flags: TO_RECEIVER, id: 3, ..Header::new(Kind::Fin) });
         round_trip(Header { flags: TO_SENDER, id: 3, ..Header::new(Kind::Back) });
@@ -280,15 +367,17 @@ mod tests {
     fn the_short_way_writes_and_reads_the_same() {
         for (len, tag, seq, ack) in [(0, 0, 0, 0), (5, 77, 9, u32::MAX), (4096, u64::MAX, 1, 2)] {
             let kind = Header::new(Kind::Eager);
-            let header = Header { seq, ack, tag, len, payload: len as u32, ..kind };
+            let ends = Ends::new(seq as u16, 7);
+            let header = Header { seq, ack, tag, ends, len, payload: len as u32, ..kind };
             let mut bytes = [0; LONG];
             header.encode(&mut bytes);
-            let words = Header::encode_eager((seq, ack), tag, len as usize);
+            let words = Header::encode_eager((seq, ack), Envelope { tag, ends }, len as usize);
             assert_eq!(words.map(u64::to_le_bytes).as_flattened(), &bytes[..SHORT]);
             assert_eq!(Header::decode_eager(words), Some(header));
-            assert_eq!(Header::decode_eager([words[0] | 1 << 15, tag, len, words[3]]), None);
-            assert_eq!(Header::decode_eager([words[0] ^ 3, tag, len, words[3]]), None);
-            assert_eq!(Header::decode_eager([words[0], tag, len + 1, words[3]]), None);
+            let [first, _, len, sizes] = words;
+            assert_eq!(Header::decode_eager([first | 1 << 15, tag, len, sizes]), None);
+            assert_eq!(Header::decode_eager([first ^ 3, tag, len, sizes]), None);
+            assert_eq!(Header::decode_eager([first, tag, len + 1, sizes]), None);
         }
     }
 

@@ -8,8 +8,9 @@ use marcel::plumbing::KernelMutex;
 use crate::coll::board::members::Board;
 use crate::net::segment::PLACES;
 use crate::net::segment::board::Place;
+use crate::session::Inner;
 
-/// Those of a session.
+/// Those of a process: its ranks share them.
 #[derive(Default)]
 pub(in crate::coll) struct Places(KernelMutex<[Use; PLACES]>);
 
@@ -42,6 +43,11 @@ impl Use {
 }
 
 impl Places {
+    /// Those of the process of this rank.
+    pub(in crate::coll) fn of(session: &Inner) -> &Places {
+        session.process_extensions().get()
+    }
+
     /// Takes one: its index, and the number that its collectives count from.
     pub(in crate::coll) fn take(&self) -> Option<(usize, u64)> {
         let mut places = self.0.lock();

@@ -7,8 +7,7 @@ use pioman::plumbing::CoreHandle;
 use pioman::policy::Limit;
 
 use crate::coll::algo::choose::Algorithm;
-use crate::coll::board::{Board, Member, Stage};
-use crate::coll::context::Groups;
+use crate::coll::board::{Board, Member, Places, Stage};
 use crate::coll::group::Group;
 use crate::coll::memory::Memory;
 use crate::coll::operator::{as_bytes, as_bytes_mut};
@@ -45,7 +44,7 @@ impl Group {
         if !engine.with(|core| core.gates.rails.iter().any(|rail| rail.driver.has_segments())) {
             return Ok(Stage::Off);
         }
-        let places = &Groups::of(&self.context.session).places;
+        let places = Places::of(&self.context.session);
         let taken = places.take();
         let (index, base) = taken.unwrap_or_default();
         let board =
@@ -72,8 +71,9 @@ impl Group {
         let me = self.rank() as usize;
         let other = self.members()[usize::from(me == 0)];
         let engine = &self.context.session.engine;
-        let segments = |peer| {
+        let segments = |peer: u32| {
             engine.with(|core| {
+                let peer = core.gates.ranks.home(peer);
                 let mut rails = core.gates.rails.iter();
                 rails.find_map(|rail| rail.driver.segments(peer))
             })

@@ -112,7 +112,7 @@ impl Group {
         let tag = self.context.wake_tag();
         for rank in (0..self.size()).filter(|rank| marks & 1 << rank != 0) {
             let to = self.members()[rank as usize];
-            if self.context.session.engine.send_now(to, tag, &[]) {
+            if self.context.session.send_now(to, tag, &[]) {
                 continue;
             }
             let mut send = Recorder::new(self.rank(), self.size(), 1, true);

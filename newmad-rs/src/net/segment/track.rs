@@ -13,7 +13,7 @@ use crate::error::{Cause, Error};
 use crate::memory::span::Span;
 use crate::net::packet::Peek;
 use crate::sync::AtomicU64;
-use crate::wire::{Header, LONG, SHORT};
+use crate::wire::{Envelope, Header, LONG, SHORT};
 
 const WORD: usize = 8;
 /// The sender asks for the line of a slot so many packets before it writes to it.
@@ -107,12 +107,17 @@ impl Sender {
 
     /// As [`Sender::post`], of a whole message.
     #[inline(always)]
-    pub(crate) fn post_eager(&mut self, numbers: (u32, u32), tag: u64, data: Span) -> bool {
+    pub(crate) fn post_eager(
+        &mut self,
+        numbers: (u32, u32),
+        envelope: Envelope,
+        data: Span,
+    ) -> bool {
         debug_assert!(data.len() <= self.mtu());
         let Some(index) = self.producer.acquire(&self.slots) else { return false };
         let slot = self.slots.slot(index);
         let data = data.part(0, self.mtu());
-        let words = Header::encode_eager(numbers, tag, data.len());
+        let words = Header::encode_eager(numbers, envelope, data.len());
         let start = if WORD + SHORT + data.len() <= LINE { WORD + SHORT } else { LINE };
         // SAFETY: the header fits the slot, and so does the payload behind it; the slot is aligned, and ours until it
         // is published.

@@ -20,7 +20,7 @@ use crate::net::segment::bell::{self, Bell};
 use crate::net::segment::track::{Receiver, Sender};
 use crate::net::segment::{Geometry, Segment};
 use crate::sys;
-use crate::wire::Header;
+use crate::wire::{Envelope, Header};
 
 pub(crate) mod cma;
 pub(crate) mod connect;
@@ -273,11 +273,11 @@ impl Driver for Shm {
     }
 
     #[inline(always)]
-    fn post_eager(&mut self, to: u32, numbers: (u32, u32), tag: u64, data: Span) -> bool {
+    fn post_eager(&mut self, to: u32, numbers: (u32, u32), envelope: Envelope, data: Span) -> bool {
         let Some(peer) = self.peer(to) else { return false };
         let Some(track) = &mut peer.small_tx else { return false };
         peer.small_rx.give_back();
-        let posted = track.post_eager(numbers, tag, data);
+        let posted = track.post_eager(numbers, envelope, data);
         self.posted(to, posted, Rings::MESSAGE)
     }
 

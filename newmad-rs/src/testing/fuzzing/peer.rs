@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use super::Input;
 use crate::Cause;
 use crate::gate::config::Config;
+use crate::gate::ranks::Ranks;
 use crate::gate::signals::Signals;
 use crate::memory::span::Span;
 use crate::net::shm::Shm;
@@ -195,7 +196,8 @@ pub(super) fn over_shm(input: &[u8]) {
     let Ok(mut world) = local::world(2, SLOTS, SLOT_SIZE, false) else { return };
     let (Some(mut hostile), Some(driver)) = (world.pop(), world.pop()) else { return };
     let Ok(signals) = Signals::new(2, 1) else { return };
-    let mut core = Core::new(0, 2, vec![driver], Config::new(THRESHOLD, 1 << 20), signals);
+    let mut core =
+        Core::new(0, Ranks::one_each(2), vec![driver], Config::new(THRESHOLD, 1 << 20), signals);
     core.attach(0, 1, |_| ());
     let (mut asked, mut talk) = (Vec::new(), Talk::default());
     while !input.is_over() {
@@ -271,7 +273,7 @@ pub(super) fn over_tcp(input: &[u8]) {
         credit: if choice & 8 != 0 { 500 } else { 1 << 20 },
         ..Config::new(THRESHOLD, 1 << 20)
     };
-    let mut core = Core::new(0, 2, vec![driver], config, signals);
+    let mut core = Core::new(0, Ranks::one_each(2), vec![driver], config, signals);
     core.attach(0, 1, |driver| drop(driver.install(1, link)));
     let (mut asked, mut talk) = (Vec::new(), Talk::default());
     let (mut heard, mut unread) = (Vec::new(), vec![0; 4096]);
@@ -350,7 +352,13 @@ mod tests {
             let mut world = local::world(2, SLOTS, SLOT_SIZE, false).unwrap();
             let (mut hostile, driver) = (world.pop().unwrap(), world.pop().unwrap());
             let signals = Signals::new(2, 1).unwrap();
-            let mut core = Core::new(0, 2, vec![driver], Config::new(THRESHOLD, 1 << 20), signals);
+            let mut core = Core::new(
+                0,
+                Ranks::one_each(2),
+                vec![driver],
+                Config::new(THRESHOLD, 1 << 20),
+                signals,
+            );
             core.attach(0, 1, |_| ());
             let choices: Vec<u8> = (0..60).map(|_| next() as u8).collect();
             let mut input = Input(&choices);

@@ -12,7 +12,7 @@ fn send(cores: &mut [Core<Virtual>], tag: u64, data: &[u8]) {
 /// Looks for a message at rank 1; what it found.
 fn look(cores: &mut [Core<Virtual>], tag: u64, room: usize) -> (Found, Vec<u8>) {
     let mut buffer = vec![0; room];
-    let found = cores[1].recv_inline(0, (tag, EXACT), &mut buffer);
+    let found = cores[1].recv_inline(0, 0, (tag, EXACT), &mut buffer);
     if let Found::Message(len) = found {
         buffer.truncate(len);
     }

@@ -21,6 +21,7 @@ use proptest::prelude::*;
 
 use self::network::{Nature, Network, Random, USUAL, Virtual, Way};
 use crate::gate::config::Config;
+use crate::gate::ranks::Ranks;
 use crate::gate::signals::Signals;
 use crate::proto::core::Core;
 use crate::request::{ANY_SOURCE, Request};
@@ -56,7 +57,7 @@ impl World {
             ..Config::new(THRESHOLD, 1 << 20)
         };
         let signals = Signals::new(ranks, self.rails).unwrap();
-        Core::new(rank, ranks, drivers.collect(), config, signals)
+        Core::new(rank, Ranks::one_each(ranks), drivers.collect(), config, signals)
     }
 
     /// A new connection between ranks 0 and 1.
@@ -89,7 +90,7 @@ impl World {
 
 /// A rank has its end of a connection between ranks 0 and 1.
 fn attach(core: &mut Core<Virtual>, rail: usize, id: u64) {
-    let (rank, peer) = (core.rank as usize, 1 - core.rank);
+    let (rank, peer) = (core.process as usize, 1 - core.process);
     core.attach(rail, peer, |driver| driver.install(peer, id, rank));
 }
 

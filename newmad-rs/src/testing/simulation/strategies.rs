@@ -62,7 +62,7 @@ pub(super) fn whims<D: Driver>(core: &mut Core<D>, seed: u64, panics: bool) {
     core.patient = true;
     for peer in 0..core.gates.len() as u32 {
         if seed > 0 {
-            let seed = seed * 1000 + u64::from(core.rank * 10 + peer) + 1;
+            let seed = seed * 1000 + u64::from(core.process * 10 + peer) + 1;
             core.gates.set_strategy(
                 peer,
                 Selection::new(Arc::new(Whims(AtomicU64::new(seed * 0x9e37_79b9), panics))),

@@ -53,7 +53,7 @@ impl World {
     pub(super) fn connect(&mut self) {
         let mut wanted = Vec::new();
         for core in self.cores.iter().flatten() {
-            core.signals.take_wanted(|rail, peer| wanted.push((rail, [core.rank, peer])));
+            core.signals.take_wanted(|rail, peer| wanted.push((rail, [core.process, peer])));
         }
         for (rail, ends) in wanted {
             let at = self.now() + self.random.below(30);
@@ -61,7 +61,7 @@ impl World {
         }
         let now = self.now();
         for core in self.cores.iter_mut().flatten() {
-            let next = &mut self.ticks[core.rank as usize];
+            let next = &mut self.ticks[core.process as usize];
             if *next <= now && core.signals.restless.load(Ordering::Relaxed) {
                 core.tick(now);
                 *next = now + TICK;

@@ -8,6 +8,7 @@ use super::Tally;
 use super::program::{Program, RANKS, Step};
 use crate::error::Cause;
 use crate::gate::Life;
+use crate::gate::ranks::Ranks;
 use crate::gate::signals::Signals;
 use crate::proto::core::Core;
 use crate::request::{ANY_SOURCE, Request};
@@ -84,7 +85,8 @@ impl World {
                 let drivers: Vec<_> =
                     natures.map(|(rail, &nature)| Virtual::new(rail, nature, &network)).collect();
                 let signals = Signals::new(RANKS, drivers.len()).unwrap();
-                let mut core = Core::new(rank, RANKS, drivers, program.config, signals);
+                let mut core =
+                    Core::new(rank, Ranks::one_each(RANKS), drivers, program.config, signals);
                 match program.strategy {
                     None => strategies::whims(&mut core, seed, program.panics),
                     Some(name) => {
@@ -326,7 +328,7 @@ impl World {
             }
             let ticking = self.cores.iter().flatten().filter_map(|core| {
                 let restless = core.signals.restless.load(Ordering::Relaxed);
-                restless.then(|| self.ticks[core.rank as usize])
+                restless.then(|| self.ticks[core.process as usize])
             });
             let event = self.events.keys().next().map(|key| key.0);
             let next =

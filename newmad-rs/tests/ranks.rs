@@ -1,0 +1,456 @@
+//! Several ranks in one process: alone, and (`processes`) with other processes that hold several.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use newmad::{ANY, Cause, Error, SendOptions, Session, Tag};
+use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+
+#[path = "common/collectives.rs"]
+mod collectives;
+#[path = "common/mod.rs"]
+mod common;
+
+const LIMIT: std::time::Duration = std::time::Duration::from_secs(120);
+
+#[test]
+fn each_rank_has_a_session_of_its_own() {
+    let seen = AtomicU32::new(0);
+    let ranks = newmad::run_ranks(5, |session| {
+        seen.fetch_or(1 << session.rank(), Ordering::Relaxed);
+        assert_eq!((session.size(), session.process_ranks()), (5, 0..5));
+        session.rank()
+    });
+    assert_eq!(ranks.unwrap(), [0, 1, 2, 3, 4]);
+    assert_eq!(seen.into_inner(), 0b11111);
+}
+
+#[test]
+fn no_ranks_and_too_many_are_refused_before_the_start() {
+    for count in [0, (1 << 16) + 1] {
+        let error = newmad::run_ranks(count, |_| panic!("a rank runs")).unwrap_err();
+        assert!(error.to_string().contains("1 to 65536"), "{error}");
+    }
+}
+
+#[test]
+fn a_message_of_any_length_reaches_its_rank_only() {
+    let results = newmad::run_ranks(3, |session| {
+        let (rank, size) = (session.rank(), session.size());
+        for len in [0, 1, 100, 5000, 20_000, 300_000, 3_000_000] {
+            let data: Vec<u8> = (0..len).map(|at| (at as u32 * 7 + rank) as u8).collect();
+            let sends: Vec<_> = (0..size)
+                .filter(|&to| to != rank)
+                .map(|to| session.isend(to, 7, data.clone()).unwrap())
+                .collect();
+            for from in (0..size).filter(|&from| from != rank) {
+                let mut buffer = vec![0; len];
+                let status = session.recv(from, 7, &mut buffer)?;
+                assert_eq!((status.source, status.tag, status.len), (from, 7, len));
+                assert!((0..len).all(|at| buffer[at] == (at as u32 * 7 + from) as u8), "{len}");
+            }
+            for send in sends {
+                send.wait()?;
+            }
+        }
+        // Nothing is left for any rank.
+        session.barrier()?;
+        assert!(session.iprobe(ANY, Tag::ANY)?.is_none());
+        Ok::<(), Error>(())
+    });
+    for result in results.unwrap() {
+        result.unwrap();
+    }
+}
+
+#[test]
+fn a_rank_sends_to_itself() {
+    newmad::run_ranks(2, |session| {
+        let sent = session.isend(session.rank(), 1, vec![session.rank() as u8]).unwrap();
+        let mut buffer = [9];
+        let status = session.recv(ANY, 1, &mut buffer).unwrap();
+        assert_eq!((status.source, buffer[0]), (session.rank(), session.rank() as u8));
+        sent.wait().unwrap();
+    })
+    .unwrap();
+}
+
+#[test]
+fn the_wait_of_one_rank_carries_on_the_messages_of_all() {
+    // Rank 0 computes and never calls; the message from 1 to 0 is delivered into its buffer by the sender.
+    newmad::run_ranks(2, |session| {
+        if session.rank() == 0 {
+            let receive = session.irecv(1, 3, vec![0; 4]).unwrap();
+            session.send(1, 2, &[]).unwrap();
+            while !receive.is_over() {
+                marcel::yield_now();
+            }
+            assert_eq!(receive.wait().unwrap().0.len(), 4);
+        } else {
+            session.recv(0, 2, &mut []).unwrap();
+            session.send(0, 3, &[1, 2, 3, 4]).unwrap();
+        }
+    })
+    .unwrap();
+}
+
+#[test]
+fn truncation_probes_and_synchronous_sends_work_between_ranks() {
+    newmad::run_ranks(2, |session| {
+        if session.rank() == 0 {
+            session.send(1, 1, &[1; 100]).unwrap();
+            session.send_with(1, 2, vec![2; 10], SendOptions::new().sync()).unwrap();
+            session.send(1, 3, &[3; 3]).unwrap();
+        } else {
+            let error = session.recv(0, 1, &mut [0; 10]).unwrap_err();
+            assert!(matches!(error, Error::Truncated { from: 0, message: 100, capacity: 10, .. }));
+            session.recv(0, 2, &mut [0; 10]).unwrap();
+            let found = session.mprobe(ANY, Tag::ANY).unwrap();
+            assert_eq!((found.status().source, found.status().tag), (0, 3));
+            found.recv(&mut [0; 3]).unwrap();
+        }
+    })
+    .unwrap();
+}
+
+#[test]
+fn a_rank_that_returns_early_holds_up_no_other() {
+    newmad::run_ranks(4, |session| {
+        if session.rank() < 2 {
+            let peer = 1 - session.rank();
+            for _ in 0..100 {
+                let sent = session.isend(peer, 1, vec![0; 8]).unwrap();
+                session.recv(peer, 1, &mut [0; 8]).unwrap();
+                sent.wait().unwrap();
+            }
+        }
+    })
+    .unwrap();
+}
+
+#[test]
+fn the_first_panic_comes_out() {
+    let panic = std::panic::catch_unwind(|| {
+        newmad::run_ranks(4, |session| {
+            if session.rank() == 2 {
+                panic!("rank 2 has had enough");
+            }
+            session.recv(2, 1, &mut []).unwrap();
+        })
+    });
+    assert_eq!(panic.unwrap_err().downcast_ref::<&str>(), Some(&"rank 2 has had enough"));
+}
+
+/// Rank 0 panics while the others wait for it, or for each other: returns what became of each of the others.
+fn panics(session: &Session) -> Option<Result<(), Error>> {
+    session.barrier().unwrap();
+    let rank = session.rank();
+    let wait = || match rank {
+        1 => session.recv(0, 1, &mut []).map(drop),
+        2 => session.recv(ANY, 1, &mut []).map(drop),
+        3 => session.send_with(0, 2, vec![0; 100_000], SendOptions::new().sync()),
+        4 => session.recv(5, 1, &mut []).map(drop),
+        5 => session.mprobe(4, 1).map(drop),
+        _ => session.world()?.barrier().wait(),
+    };
+    match rank {
+        0 => {
+            marcel::sleep(std::time::Duration::from_millis(20));
+            panic!("rank 0 has had enough")
+        }
+        _ => Some(wait().and_then(|()| session.send(0, 1, &[]))),
+    }
+}
+
+#[test]
+fn the_panic_of_one_rank_is_an_error_for_all_others_of_its_process() {
+    let errors = std::sync::Mutex::new(Vec::new());
+    let panic = std::panic::catch_unwind(|| {
+        newmad::run_ranks(8, |session| {
+            let error = panics(session).unwrap().unwrap_err();
+            // Nothing works any more.
+            let later = session.recv(ANY, 7, &mut []).unwrap_err();
+            assert!(matches!(later, Error::PeerDied { rank: 0, cause: Cause::Panicked }));
+            session.isend(1, 7, vec![0; 10]).unwrap().wait().unwrap_err();
+            errors.lock().unwrap().push(error);
+        })
+    });
+    assert_eq!(panic.unwrap_err().downcast_ref::<&str>(), Some(&"rank 0 has had enough"));
+    let errors = errors.into_inner().unwrap();
+    assert_eq!(errors.len(), 7);
+    for error in errors {
+        assert!(
+            matches!(
+                error,
+                Error::PeerDied { rank: 0, cause: Cause::Panicked } | Error::Revoked { .. }
+            ),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn a_rank_that_has_returned_is_gone_for_the_others_once_its_messages_have_arrived() {
+    let results = newmad::run_ranks(3, |session| {
+        if session.rank() == 0 {
+            for number in 0..2000u32 {
+                // Still queued, some of them, when this rank closes.
+                std::mem::forget(session.isend(1, 1, vec![number as u8; 4000]).unwrap());
+            }
+            return Ok(());
+        }
+        if session.rank() == 1 {
+            let mut buffer = [0; 4000];
+            for number in 0..2000u32 {
+                session.recv(0, 1, &mut buffer)?;
+                assert_eq!(buffer, [number as u8; 4000]);
+            }
+        }
+        session.recv(0, 1, &mut []).map(drop)
+    });
+    let gone = |result: &Result<(), Error>| {
+        matches!(result, Err(Error::PeerDied { rank: 0, cause: Cause::Left }))
+    };
+    let results = results.unwrap();
+    assert!(gone(&results[1]) && gone(&results[2]), "{results:?}");
+}
+
+#[test]
+fn groups_have_ranks_of_one_process_as_members() {
+    newmad::run_ranks(6, |session| {
+        let world = session.world().unwrap();
+        for seed in 0..8 {
+            collectives::all_operations(&world, 100, seed).unwrap();
+        }
+    })
+    .unwrap();
+}
+
+#[test]
+fn remote_calls_and_packs_go_between_ranks() {
+    newmad::run_ranks(3, |session| {
+        let (rank, size) = (session.rank(), session.size());
+        let rpc = session.rpc().unwrap();
+        rpc.service("rank").bytes(move |_, _| Ok::<_, String>(vec![rank as u8])).unwrap();
+        session.barrier().unwrap();
+        for peer in (0..size).filter(|&peer| peer != rank) {
+            assert_eq!(rpc.call_bytes(peer, "rank", b"").unwrap().wait().unwrap(), [peer as u8]);
+        }
+        session.barrier().unwrap();
+    })
+    .unwrap();
+}
+
+#[derive(Clone, Debug)]
+struct Sent {
+    from: u32,
+    to: u32,
+    tag: u64,
+    len: usize,
+    sync: bool,
+}
+
+fn messages(ranks: u32) -> impl Strategy<Value = Vec<Sent>> {
+    let len = prop_oneof![4 => 0usize..200, 2 => 1000usize..20_000, 1 => 20_000usize..400_000];
+    let one = (0..ranks, 0..ranks, 0u64..3, len, prop::bool::weighted(0.1));
+    let one = one.prop_map(|(from, to, tag, len, sync)| Sent { from, to, tag, len, sync });
+    prop::collection::vec(one, 1..60)
+}
+
+/// Sends those of this rank in their order, and receives those for it: by sender and tag in order, nothing else, and
+/// nothing is lost. `wild`: from any source; what comes of one sender with one tag is in order all the same.
+fn exchange(session: &Session, all: &[Sent], wild: bool) -> Result<(), Error> {
+    let rank = session.rank();
+    let content = |number: usize, len: usize| -> Vec<u8> {
+        (0..len).map(|at| (number * 31 + at * 7 + at / 256) as u8).collect()
+    };
+    let mut sends = Vec::new();
+    for (number, sent) in all.iter().enumerate().filter(|(_, sent)| sent.from == rank) {
+        let mut options = SendOptions::new();
+        if sent.sync {
+            options = options.sync();
+        }
+        let data = content(number, sent.len);
+        sends.push(session.isend_with(sent.to, sent.tag, data, options)?);
+    }
+    let mut expected: Vec<(usize, &Sent)> =
+        all.iter().enumerate().filter(|(_, sent)| sent.to == rank).collect();
+    while let Some(&(_, next)) = expected.first() {
+        let mut buffer = vec![0; 400_000];
+        let from = if wild { ANY } else { next.from.into() };
+        let tag = if wild { Tag::ANY } else { next.tag.into() };
+        let status = session.recv(from, tag, &mut buffer)?;
+        let at = expected
+            .iter()
+            .position(|(_, sent)| sent.from == status.source && sent.tag == status.tag)
+            .expect("a message that was not sent to this rank");
+        let (number, sent) = expected.remove(at);
+        assert_eq!(buffer[..status.len], content(number, sent.len));
+    }
+    for send in sends {
+        send.wait()?;
+    }
+    session.barrier()?;
+    assert!(session.iprobe(ANY, Tag::ANY)?.is_none(), "more came than was sent");
+    // No rank begins the next exchange before all have looked.
+    session.barrier()
+}
+
+/// Runs in the processes that the other tests start; does nothing otherwise.
+#[test]
+fn child() {
+    let Ok(scenario) = std::env::var(common::SCENARIO) else { return };
+    let own = std::env::var("PMI_RANK").unwrap().parse::<u32>().unwrap() % 3 + 1;
+    let run = match scenario.as_str() {
+        "exchange" => |session: &Session| {
+            let mut runner = proptest::test_runner::TestRunner::deterministic();
+            for wild in [false, true].into_iter().cycle().take(12) {
+                let all = messages(session.size()).new_tree(&mut runner).unwrap().current();
+                exchange(session, &all, wild)?;
+            }
+            Ok(())
+        },
+        "collectives" => |session: &Session| {
+            let world = session.world()?;
+            for seed in 0..6 {
+                collectives::all_operations(&world, 50, seed)?;
+            }
+            // Some of each process.
+            let odd: Vec<u32> = (1..session.size()).step_by(2).collect();
+            if session.rank() % 2 == 1 {
+                let group = session.group(&odd)?;
+                for seed in 0..6 {
+                    collectives::all_operations(&group, 20, seed)?;
+                }
+            }
+            session.barrier()
+        },
+        "pairs" => |session: &Session| pairs(session),
+        "death" => |session: &Session| death(session),
+        "panic" => |session: &Session| {
+            // The second process's first rank.
+            session.barrier()?;
+            if session.rank() == 2 {
+                marcel::sleep(std::time::Duration::from_millis(20));
+                panic!("rank 2 has had enough");
+            }
+            let Err(Error::PeerDied { rank, cause }) = session.recv(2, 1, &mut []) else {
+                panic!("a message of a rank that panicked")
+            };
+            assert_eq!(rank, 2);
+            let local = session.process_ranks().contains(&2);
+            assert_eq!(cause, if local { Cause::Panicked } else { Cause::Left });
+            println!("rank {} got the error", session.rank());
+            Ok(())
+        },
+        other => panic!("unknown scenario {other}"),
+    };
+    let ranks = match scenario.as_str() {
+        "death" => 8,
+        "pairs" | "panic" => 2,
+        _ => own,
+    };
+    let results = newmad::run_ranks(ranks, run);
+    for result in results.unwrap_or_else(|error| panic!("{error}")) {
+        result.unwrap_or_else(|error| panic!("{error}"));
+    }
+}
+
+/// Groups of one rank of each process: several of them share a process's board.
+fn pairs(session: &Session) -> Result<(), Error> {
+    let rank = session.rank();
+    for round in 0..5 {
+        let group = session.group(&[rank % 2, rank % 2 + 2])?;
+        for turn in 0..200u64 {
+            let mut sum = [turn * 10 + u64::from(rank) + round];
+            group.allreduce(&mut sum, &newmad::coll::Op::sum()).wait()?;
+            assert_eq!(sum, [2 * (turn * 10 + u64::from(rank % 2) + round) + 2]);
+        }
+    }
+    session.barrier()
+}
+
+/// The second of two processes dies while each rank of the first waits for one of its ranks.
+fn death(session: &Session) -> Result<(), Error> {
+    let rank = session.rank();
+    session.barrier()?;
+    if rank >= 8 {
+        if rank == 8 {
+            // All are past the barrier; some will have announced, and some wait for what never comes.
+            for _ in 0..8 {
+                session.recv(ANY, 1, &mut [])?;
+            }
+            marcel::sleep(std::time::Duration::from_millis(200));
+            std::process::abort();
+        }
+        session.recv(ANY, 99, &mut [])?;
+        return Ok(());
+    }
+    session.send(8, 1, &[])?;
+    let begun = std::time::Instant::now();
+    let (result, named) = match rank % 3 {
+        0 => (session.recv(rank + 8, 2, &mut []).map(drop), Some(rank + 8)),
+        1 => {
+            let options = SendOptions::new().sync();
+            (session.send_with(rank + 8, 3, vec![0; 100_000], options), Some(rank + 8))
+        }
+        _ => (session.recv(ANY, 4, &mut []).map(drop), None),
+    };
+    let Err(Error::PeerDied { rank: died, .. }) = result else { panic!("{result:?}") };
+    assert!(named.is_none_or(|named| named == died) && (8..16).contains(&died), "{died}");
+    assert!(begun.elapsed() < std::time::Duration::from_secs(2), "{:?}", begun.elapsed());
+    println!("rank {rank} got the error");
+    Ok(())
+}
+
+#[test]
+fn processes_of_several_ranks_exchange_messages() {
+    for driver in ["shm", "tcp", "shm+tcp"] {
+        common::launch("exchange", 3, &[("NMAD_DRIVER", driver)]).succeed(LIMIT);
+    }
+    common::launch("exchange", 3, &[("NMAD_STRATEGY", "aggreg")]).succeed(LIMIT);
+    common::launch("exchange", 2, &[("NMAD_LOCK", "fine"), ("NMAD_CMA", "0")]).succeed(LIMIT);
+    common::launch("exchange", 2, &[("NMAD_DRIVER", "tcp"), ("NMAD_CHECKSUM", "1")]).succeed(LIMIT);
+}
+
+#[test]
+fn processes_of_several_ranks_do_collectives() {
+    for driver in ["shm", "tcp"] {
+        common::launch("collectives", 3, &[("NMAD_DRIVER", driver)]).succeed(LIMIT);
+    }
+}
+
+#[test]
+fn groups_of_ranks_that_share_processes_do_not_share_places() {
+    common::launch("pairs", 2, &[]).succeed(LIMIT);
+}
+
+#[test]
+fn every_rank_hears_of_a_panic_in_another_process() {
+    let ended = common::launch("panic", 3, &[]).end(LIMIT);
+    for (process, ranks) in [2, 1, 2].into_iter().enumerate() {
+        let text = &ended[process].text;
+        assert_eq!(text.matches("got the error").count(), ranks, "{ended:#?}");
+        assert_eq!(ended[process].code == Some(0), process != 1, "{ended:#?}");
+    }
+}
+
+#[test]
+fn every_rank_hears_of_the_death_of_another_process() {
+    let ended = common::launch("death", 2, &[]).end(LIMIT);
+    assert_eq!(ended[0].code, Some(0), "{ended:#?}");
+    assert_eq!(ended[0].text.matches("got the error").count(), 8, "{ended:#?}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+    #[test]
+    fn nothing_is_lost_and_order_is_kept_between_ranks_of_one_process(
+        all in messages(5), wild: bool,
+    ) {
+        let results = newmad::run_ranks(5, |session| exchange(session, &all, wild)).unwrap();
+        for result in results {
+            result.unwrap();
+        }
+    }
+}
