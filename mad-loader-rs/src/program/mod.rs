@@ -38,6 +38,9 @@ pub struct Program {
 impl Program {
     /// Reads and checks the executable at `path`, and loads its shared libraries, whose constructors run.
     ///
+    /// From then on a thread of the process that dies of a signal is named on standard error, with its rank
+    /// ([`marcel::diagnosis::name_faults`]).
+    ///
     /// # Errors
     /// [`Error::Refused`] with the reason and the way out, if it cannot run several times in a process; the file
     /// cannot be read; a library cannot be loaded.
