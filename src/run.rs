@@ -21,6 +21,7 @@ Examples:
   mad run -n 2 target/release/examples/stencil --size 512
   mad run -n 2 --driver tcp --timeout 60 ./ring
   mad run -n 8 --oversubscribed --tag-output ./ring
+  mad run -n 64 --ranks-per-process 32 ./a.out        # an MPI program, compiled by madmpi's mpicc
 
 The program finds its peers by PMI, version 1 or 2 (PMI_FD, PMI_RANK, PMI_SIZE); what does not speak it
 (hostname, a script) is simply started N times. Knobs are environment variables: `mad knobs` lists them.
@@ -33,10 +34,15 @@ wrong usage. When a rank fails, the others have --grace seconds to end by themse
 and one second later SIGKILL. Ctrl-C is passed on; a second one kills. Ctrl-\\ (SIGQUIT) is passed on, and has each
 process write what every thread of it does; twice within a second, it ends them.")]
 pub(crate) struct RunArgs {
-    /// Number of processes
+    /// Number of ranks: of processes, unless several ranks share one
     #[arg(short = 'n', long = "ranks", value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u32).range(1..=RANKS_MAX))]
     ranks: u32,
+    /// Ranks that share a process, each a green thread with a copy of the program: for MPI programs over madmpi (sets
+    /// NMAD_RANKS). Output is tagged with the process. docs/ranks-as-threads.md says which programs can
+    #[arg(long, value_name = "K", default_value_t = 1,
+          value_parser = clap::value_parser!(u32).range(1..=RANKS_MAX))]
+    ranks_per_process: u32,
     /// How they reach each other (sets NMAD_DRIVER)
     #[arg(long, value_name = "DRIVER", value_parser = ["shm", "tcp", "local"])]
     driver: Option<String>,
@@ -86,11 +92,18 @@ fn library_path() -> Option<OsString> {
 
 /// Runs the job that the command line describes.
 pub(crate) fn run(args: RunArgs) -> Outcome {
-    if args.driver.as_deref() == Some("local") && args.ranks > 1 {
+    if args.driver.as_deref() == Some("local") && args.ranks > args.ranks_per_process {
         return Err(Exit::Usage(
             "--driver local reaches only threads of the same process: use it with -n 1, or take shm or tcp"
                 .into(),
         ));
+    }
+    let (each, processes) = (args.ranks_per_process, args.ranks / args.ranks_per_process);
+    if each > 1 && processes * each != args.ranks {
+        return Err(Exit::Usage(format!(
+            "{} ranks in processes of {each} are no whole number of processes: take a multiple of {each} with -n",
+            args.ranks
+        )));
     }
     let mut env: Vec<(OsString, OsString)> = Vec::new();
     let mut set = |name: &str, value: &str| env.push((name.into(), value.into()));
@@ -100,6 +113,9 @@ pub(crate) fn run(args: RunArgs) -> Outcome {
                 set(name, value);
             }
         }
+    }
+    if each > 1 {
+        set("NMAD_RANKS", &each.to_string());
     }
     if let Some(driver) = &args.driver {
         set("NMAD_DRIVER", driver);
@@ -120,7 +136,8 @@ pub(crate) fn run(args: RunArgs) -> Outcome {
     let job = Job {
         program: words.next().unwrap_or_default(),
         args: words.collect(),
-        ranks: args.ranks,
+        ranks: processes,
+        unit: if each > 1 { "process" } else { "rank" },
         env,
         places: Vec::new(),
         timeout: args.timeout,

@@ -34,6 +34,23 @@ fn programs_print_what_mpi_says() {
     }
 }
 
+/// The same files, as ranks that share a process: all of them, or two in each of two processes.
+#[test]
+fn programs_print_the_same_when_ranks_share_processes() {
+    for program in programs().iter().filter(|program| program.shares) {
+        let binary = compile(&prefix().join("bin/mpicc"), &program.source, "madmpi");
+        let binary = binary.to_string_lossy();
+        let ranks: u32 = program.processes.parse().expect("a number of processes");
+        for each in [2, 4].into_iter().filter(|each| ranks % each == 0) {
+            let label = format!("{each} ranks a process");
+            let each = each.to_string();
+            let args = ["run", "-n", &program.processes, "--ranks-per-process", &each, &binary];
+            let output = run(common::mad(&args), program, &label);
+            check(&output, program, &label);
+        }
+    }
+}
+
 #[test]
 fn other_libraries_print_the_same() {
     for (label, launcher, options) in OTHERS {

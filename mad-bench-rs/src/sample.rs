@@ -200,6 +200,7 @@ fn measure(
         program: program.into(),
         args: vec!["worker".into(), spec.into()],
         ranks: 2,
+        unit: "rank",
         env: way.env.clone(),
         places: Vec::new(),
         timeout: Some(TIMEOUT),

@@ -60,6 +60,8 @@ pub struct Job {
     pub args: Vec<OsString>,
     /// How many processes.
     pub ranks: u32,
+    /// What messages call a process: `rank`, or `process` where each holds several ranks.
+    pub unit: &'static str,
     /// Variables set for all of them.
     pub env: Vec<(OsString, OsString)>,
     /// Where each of them is; when none is given all are here and share the cores.
@@ -133,6 +135,7 @@ enum Phase {
 
 struct Launcher<'a> {
     name: &'static str,
+    unit: &'static str,
     grace: Duration,
     dump_on_timeout: bool,
     /// The ranks' output comes here.
@@ -170,6 +173,7 @@ pub fn run(
     let name = job_name();
     let mut launcher = Launcher {
         name: job.name,
+        unit: job.unit,
         grace: job.grace,
         dump_on_timeout: job.dump_on_timeout,
         captured: on_line.is_some(),
@@ -237,14 +241,14 @@ fn start_error(job: &Job, rank: u32, e: &io::Error) -> String {
             format!("program {program} is neither a program nor a script with a #! line")
         }
         Some(libc::EAGAIN) => format!(
-            "no more processes for this user after rank {rank} of {}: raise `ulimit -u`, or start fewer",
-            job.ranks
+            "no more processes for this user after {} {rank} of {}: raise `ulimit -u`, or start fewer",
+            job.unit, job.ranks
         ),
         Some(libc::EMFILE | libc::ENFILE) => format!(
-            "no more file descriptors after rank {rank} of {}: raise `ulimit -n`, or start fewer",
-            job.ranks
+            "no more file descriptors after {} {rank} of {}: raise `ulimit -n`, or start fewer",
+            job.unit, job.ranks
         ),
-        _ => format!("rank {rank} of {program} cannot be started: {e}"),
+        _ => format!("{} {rank} of {program} cannot be started: {e}", job.unit),
     }
 }
 
@@ -295,7 +299,7 @@ impl Launcher<'_> {
             for index in 0..self.ranks.len() {
                 if self.ranks[index].closed.is_some_and(|at| at <= now) {
                     self.ranks[index].closed = None;
-                    self.left(index, format!("rank {index} closed its PMI connection"));
+                    self.left(index, format!("{} {index} closed its PMI connection", self.unit));
                 }
             }
             let closed = self.ranks.iter().filter_map(|rank| rank.closed).min();
@@ -349,7 +353,7 @@ impl Launcher<'_> {
                     rank.signal(libc::SIGQUIT);
                     asked.push(number);
                 }
-                false => words.push(format!("rank {number}: {}", state::of(rank.pid()))),
+                false => words.push(format!("{} {number}: {}", self.unit, state::of(rank.pid()))),
             }
         }
         for text in &words {
@@ -411,20 +415,22 @@ impl Launcher<'_> {
                 // What the launcher itself did to it is no news.
                 End::Signal(libc::SIGTERM) if self.phase >= Phase::Term => {}
                 End::Signal(libc::SIGKILL) if self.phase == Phase::Kill => {}
-                _ if self.failure.is_some() => self.say(&format!("then rank {index} {words}")),
+                _ if self.failure.is_some() => {
+                    self.say(&format!("then {} {index} {words}", self.unit))
+                }
                 _ => {
                     let code = match end {
                         End::Code(code) => u8::try_from(code).unwrap_or(1),
                         End::Signal(_) => 1,
                     };
-                    self.fail(code, format!("rank {index} (process {pid}) {words}"));
+                    self.fail(code, format!("{} {index} (process {pid}) {words}", self.unit));
                     if self.ranks.iter().any(|rank| rank.ended.is_none()) {
                         self.phase = self.phase.max(Phase::Grace);
                         self.turn.get_or_insert(Instant::now() + self.grace);
                     }
                 }
             }
-            self.left(index, format!("rank {index} {words}"));
+            self.left(index, format!("{} {index} {words}", self.unit));
         }
     }
 
@@ -454,7 +460,7 @@ impl Launcher<'_> {
         }
         if let Some((code, message)) = abort {
             let colon = if message.is_empty() { "" } else { ": " };
-            self.fail(code, format!("rank {index} aborted the job{colon}{message}"));
+            self.fail(code, format!("{} {index} aborted the job{colon}{message}", self.unit));
             self.terminate();
         }
         !bytes.is_empty()
@@ -473,12 +479,12 @@ impl Launcher<'_> {
 
     /// Ends a rank that broke the protocol.
     fn give_up(&mut self, index: usize, why: &str) {
-        self.fail(1, format!("rank {index} is ended: {why}"));
+        self.fail(1, format!("{} {index} is ended: {why}", self.unit));
         self.ranks[index].connection = None;
         self.ranks[index].signal(libc::SIGKILL);
         self.phase = self.phase.max(Phase::Grace);
         self.turn.get_or_insert(Instant::now() + self.grace);
-        self.left(index, format!("rank {index} was ended"));
+        self.left(index, format!("{} {index} was ended", self.unit));
     }
 
     fn left(&mut self, index: usize, why: String) {

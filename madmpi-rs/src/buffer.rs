@@ -16,14 +16,17 @@ use pioman::Completion;
 use crate::abi::*;
 use crate::error::Fault;
 use crate::job;
+use crate::per_rank::per_rank;
 
 pub(crate) const OVERHEAD: usize = MPI_BSEND_OVERHEAD as usize;
 
-pub(crate) static PROCESS: Buffer = Buffer::new();
-/// All attached buffers, for `MPI_Finalize`.
-static ALL: KernelMutex<Vec<Weak<Pool>>> = KernelMutex::new(Vec::new());
-/// The buffers attached to sessions.
-static OF_SESSIONS: KernelMutex<Vec<Weak<Pool>>> = KernelMutex::new(Vec::new());
+per_rank! {
+    pub(crate) static PROCESS: Buffer = Buffer::new();
+    /// All attached buffers, for `MPI_Finalize`.
+    static ALL: KernelMutex<Vec<Weak<Pool>>> = KernelMutex::new(Vec::new());
+    /// The buffers attached to sessions.
+    static OF_SESSIONS: KernelMutex<Vec<Weak<Pool>>> = KernelMutex::new(Vec::new());
+}
 
 /// A place that a buffer is attached to.
 pub(crate) struct Buffer(KernelMutex<Option<Arc<Pool>>>);

@@ -8,6 +8,7 @@ use std::sync::MutexGuard;
 
 use crate::abi::*;
 use crate::error::Fault;
+use crate::per_rank::per_rank;
 use marcel::plumbing::KernelMutex;
 
 /// The classes and codes that the program has added.
@@ -22,8 +23,10 @@ struct Code {
     text: Option<Box<[u8]>>,
 }
 
-static USER_CODES: KernelMutex<UserCodes> =
-    KernelMutex::new(UserCodes { codes: BTreeMap::new(), last: MPI_ERR_LASTCODE });
+per_rank! {
+    static USER_CODES: KernelMutex<UserCodes> =
+        KernelMutex::new(UserCodes { codes: BTreeMap::new(), last: MPI_ERR_LASTCODE });
+}
 
 fn added() -> MutexGuard<'static, UserCodes> {
     USER_CODES.lock()

@@ -11,11 +11,14 @@ use crate::abi::*;
 use crate::error::{Fault, HandlesErrors};
 use crate::handle::Table;
 use crate::job;
+use crate::per_rank::per_rank;
 use marcel::plumbing::KernelMutex;
 
 static USERS: Table<User> = Table::new();
-/// The handler of files that were given no other one.
-static FILES: KernelMutex<Errhandler> = KernelMutex::new(Errhandler::Return);
+per_rank! {
+    /// The handler of files that were given no other one.
+    static FILES: KernelMutex<Errhandler> = KernelMutex::new(Errhandler::Return);
+}
 
 /// A function of the program. C declares it variadic; the library calls it with two arguments.
 pub(crate) type Function = unsafe extern "C" fn(*mut usize, *mut c_int, ...);

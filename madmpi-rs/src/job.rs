@@ -12,17 +12,22 @@ use std::time::{Duration, Instant};
 
 use crate::abi::{MPI_ERR_OTHER, MPI_ERR_PROC_ABORTED, MPI_SUCCESS};
 use crate::error::Fault;
+use crate::per_rank::per_rank;
 
 const BEFORE: u8 = 0;
 const UP: u8 = 1;
 const OVER: u8 = 2;
 
-static PHASE: AtomicU8 = AtomicU8::new(BEFORE);
-/// Whether the program has asked for `MPI_THREAD_MULTIPLE`.
-static CONCURRENT: AtomicBool = AtomicBool::new(false);
-/// Open sessions of the sessions model.
-static SESSIONS: AtomicUsize = AtomicUsize::new(0);
-static SESSION: OnceLock<(newmad::Session, Instant)> = OnceLock::new();
+per_rank! {
+    static PHASE: AtomicU8 = AtomicU8::new(BEFORE);
+    /// Whether the program has asked for `MPI_THREAD_MULTIPLE`.
+    static CONCURRENT: AtomicBool = AtomicBool::new(false);
+    /// Open sessions of the sessions model.
+    static SESSIONS: AtomicUsize = AtomicUsize::new(0);
+    static SESSION: OnceLock<(newmad::Session, Instant)> = OnceLock::new();
+    /// What was opened for the rank before its program began, where the process has several.
+    static OPENED: OnceLock<newmad::Session> = OnceLock::new();
+}
 
 /// Whether the program may make calls that need MPI.
 #[inline]
@@ -93,6 +98,16 @@ pub(crate) fn session() -> Result<&'static newmad::Session, Fault> {
     }
 }
 
+/// A session was opened for the calling thread's rank.
+pub(crate) fn opened(session: newmad::Session) {
+    OPENED.get_or_init(|| session);
+}
+
+/// The session that was.
+pub(crate) fn session_opened() -> Option<newmad::Session> {
+    OPENED.get().cloned()
+}
+
 /// Keeps the session that the process has joined the job with.
 pub(crate) fn keep(session: newmad::Session) {
     SESSION.get_or_init(|| (session, Instant::now()));
@@ -149,6 +164,13 @@ fn say(text: &str) {
 pub(crate) fn abort(code: c_int) -> ! {
     say(&format!("{}MPI_Abort: the program ends the job with code {code}", rank_prefix()));
     exit(code)
+}
+
+/// Ends the process, with a reason.
+#[cold]
+pub(crate) fn end(why: &str, status: c_int) -> ! {
+    say(why);
+    exit(status)
 }
 
 /// Ends the process at once, with what it has printed.

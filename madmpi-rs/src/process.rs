@@ -10,14 +10,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::abi::*;
 use crate::error::Fault;
-use crate::{buffer, comm, job};
+use crate::per_rank::per_rank;
+use crate::{buffer, comm, job, per_rank};
 use marcel::plumbing::KernelMutex;
 
-/// Whether the session of newmad was closed.
-static CLOSED: AtomicBool = AtomicBool::new(false);
-/// The thread that called `MPI_Init`.
-static MAIN: OnceLock<std::thread::ThreadId> = OnceLock::new();
-static OPENING: KernelMutex<()> = KernelMutex::new(());
+per_rank! {
+    /// Whether the session of newmad was closed.
+    static CLOSED: AtomicBool = AtomicBool::new(false);
+    /// The thread that called `MPI_Init`.
+    static MAIN: OnceLock<marcel::Thread> = OnceLock::new();
+    static OPENING: KernelMutex<()> = KernelMutex::new(());
+}
 
 /// Opens the session of newmad and makes the predefined communicators, unless that was done before.
 ///
@@ -28,14 +31,19 @@ fn open() -> Result<(), Fault> {
     if job::session().is_ok() {
         return Ok(());
     }
-    let session = newmad::Session::builder().ordered().open()?;
+    let session = match job::session_opened() {
+        Some(session) => session,
+        None => newmad::Session::builder().ordered().open()?,
+    };
     if session.size() > 1 << 14 {
         // Contexts have bits for so many processes; see `comm::context`.
         return Err(Fault::new(MPI_ERR_OTHER, "madmpi supports jobs of at most 16384 processes"));
     }
     comm::make_predefined(&session)?;
-    // SAFETY: `at_exit` may run at exit: this library is not unloaded while its threads run.
-    unsafe { libc::atexit(at_exit) };
+    if !per_rank::are_several() {
+        // SAFETY: `at_exit` may run at exit: this library is not unloaded while its threads run.
+        unsafe { libc::atexit(at_exit) };
+    }
     job::keep(session);
     Ok(())
 }
@@ -56,7 +64,7 @@ pub(crate) fn init(level: c_int) -> Result<(), Fault> {
     if !job::begin_world() {
         return Err(again());
     }
-    MAIN.get_or_init(|| std::thread::current().id());
+    MAIN.get_or_init(marcel::current);
     if level == MPI_THREAD_MULTIPLE {
         job::calls_may_be_concurrent();
     }
@@ -126,6 +134,11 @@ fn still_open() -> Result<(), Fault> {
 /// Leaves the job in order, if the process had sessions only and finalized them all. A process that did not finalize
 /// dies, and its peers see that.
 extern "C" fn at_exit() {
+    leave();
+}
+
+/// Leaves the job if nothing is open any more, unless that was done before.
+pub(crate) fn leave() {
     let _one = OPENING.lock();
     if !job::is_world_up() && job::sessions() == 0 && !CLOSED.load(Ordering::Acquire) {
         let _ = close(); // nothing is left to report an error to
@@ -134,5 +147,5 @@ extern "C" fn at_exit() {
 
 /// Whether the calling thread is the one that called `MPI_Init`.
 pub(crate) fn is_main() -> bool {
-    MAIN.get().is_some_and(|main| *main == std::thread::current().id())
+    MAIN.get().is_some_and(|main| *main == marcel::current())
 }

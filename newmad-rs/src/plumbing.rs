@@ -3,7 +3,7 @@
 /// The knobs of marcel, pioman and newmad, as one set of names.
 pub mod knobs {
     pub use crate::knobs::coll::CHECK;
-    pub use crate::knobs::{unknown, warn_of_unknown};
+    pub use crate::knobs::{RANKS, unknown, warn_of_unknown};
 }
 
 pub use crate::net::shm::cma::cma_works;

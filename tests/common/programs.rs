@@ -2,7 +2,8 @@
 //!
 //! The first line of a program says how it is run, in a comment: `np: 2`, or `np: 2 4` for once with each; `peers: no`: the
 //! other libraries here do not have all of it; `peers: mpich`: only those that are named have it; `peers-np: 4`: they run it
-//! with these numbers of processes only. `NAME.expected` is what `NAME.c` must print, or `NAME.4.expected` with 4 processes.
+//! with these numbers of processes only; `ranks: no`: it counts processes, so that its ranks cannot share one.
+//! `NAME.expected` is what `NAME.c` must print, or `NAME.4.expected` with 4 processes.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -20,6 +21,8 @@ pub struct Program {
     pub expected: String,
     pub processes: String,
     pub peers: String,
+    /// Whether its ranks may share processes.
+    pub shares: bool,
     /// Other libraries run it with this number of processes, too.
     pub for_peers: bool,
 }
@@ -72,6 +75,7 @@ fn runs(source: &Path) -> Vec<Program> {
                 expected,
                 processes,
                 peers: value("peers:").to_owned(),
+                shares: value("ranks:") != "no",
                 for_peers,
             }
         })

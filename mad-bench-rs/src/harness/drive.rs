@@ -197,6 +197,7 @@ impl<'a> Campaign<'a> {
             program: program.into(),
             args: vec!["worker".into(), spec.into()],
             ranks,
+            unit: "rank",
             env,
             places,
             timeout: Some(if of_mpi { timeout.min(patience + 10 * self.longest) } else { timeout }),

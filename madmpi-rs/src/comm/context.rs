@@ -17,6 +17,7 @@ use std::sync::{MutexGuard, OnceLock};
 use crate::abi::MPI_ERR_OTHER;
 use crate::error::Fault;
 use crate::job;
+use crate::per_rank::per_rank;
 use marcel::plumbing::KernelMutex;
 
 const BITS: u32 = 31;
@@ -58,7 +59,9 @@ pub(crate) struct Offer {
 /// # Errors
 /// MPI is not initialised.
 pub(crate) fn all() -> Result<&'static Contexts, Fault> {
-    static ALL: OnceLock<Contexts> = OnceLock::new();
+    per_rank! {
+        static ALL: OnceLock<Contexts> = OnceLock::new();
+    }
     let session = job::session()?;
     Ok(ALL.get_or_init(|| Contexts::new(session.rank(), session.size())))
 }

@@ -33,6 +33,7 @@ use crate::error::{Fault, HandlesErrors};
 use crate::group::Group;
 use crate::handle::{Ref, Table};
 use crate::job;
+use crate::per_rank::per_rank;
 use crate::topology::Topology;
 use marcel::plumbing::KernelMutex;
 
@@ -85,8 +86,10 @@ pub(crate) struct Parts {
     pub(crate) errhandler: Errhandler,
 }
 
-/// `MPI_COMM_WORLD` and `MPI_COMM_SELF`.
-static PREDEFINED: OnceLock<[Arc<Comm>; 2]> = OnceLock::new();
+per_rank! {
+    /// `MPI_COMM_WORLD` and `MPI_COMM_SELF`.
+    static PREDEFINED: OnceLock<[Arc<Comm>; 2]> = OnceLock::new();
+}
 
 /// Makes the predefined communicators.
 ///

@@ -22,7 +22,9 @@ pub(crate) fn entries(arguments: &[Vec<u8>]) -> Entries {
         set("argv", &rest.join(&b' '));
     }
     // Before the process has joined the job, the launcher may have said it.
-    if let Some(size) = job::size().or_else(newmad::Launched::announced_size) {
+    let opened = || job::session_opened().map(|session| session.size());
+    let size = job::size().or_else(opened).or_else(newmad::Launched::announced_size);
+    if let Some(size) = size {
         set("maxprocs", size.to_string().as_bytes());
     }
     set("host", &job::host());

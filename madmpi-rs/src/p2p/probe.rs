@@ -8,6 +8,7 @@ use crate::comm::Comm;
 use crate::datatype::Choice;
 use crate::error::Fault;
 use crate::handle::{Ref, Table};
+use crate::per_rank;
 use crate::request::{self, PROC_NULL};
 use marcel::plumbing::KernelMutex;
 
@@ -72,7 +73,13 @@ pub(crate) fn iprobe(
     tag: c_int,
 ) -> Result<Option<MPI_Status>, Fault> {
     Ok(match comm.origin(source, tag)? {
-        Some((from, tag)) => comm.session.iprobe(from, tag)?.map(|found| comm.status(found)),
+        Some((from, tag)) => {
+            let found = comm.session.iprobe(from, tag)?;
+            if found.is_none() {
+                per_rank::give_way();
+            }
+            found.map(|found| comm.status(found))
+        }
         None => Some(MPI_Status::NO_PROC),
     })
 }
@@ -102,7 +109,10 @@ pub(crate) fn improbe(
     let Some((from, tag)) = comm.origin(source, tag)? else {
         return Ok(Some((MPI_MESSAGE_NO_PROC, MPI_Status::NO_PROC)));
     };
-    let Some(message) = comm.session.improbe(from, tag)? else { return Ok(None) };
+    let Some(message) = comm.session.improbe(from, tag)? else {
+        per_rank::give_way();
+        return Ok(None);
+    };
     let status = comm.status(message.status());
     Ok(Some((matched(comm, message)?, status)))
 }

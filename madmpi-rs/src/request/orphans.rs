@@ -8,6 +8,7 @@ use marcel::plumbing::KernelMutex;
 use super::table;
 use super::take::{Taken, take_from};
 use crate::abi::*;
+use crate::per_rank::per_rank;
 
 /// As many orphans as the list may have before it is first searched for those that are over.
 const FEW: usize = 64;
@@ -18,9 +19,12 @@ struct Orphans {
     reap_at: usize,
 }
 
-static ORPHANS: KernelMutex<Orphans> = KernelMutex::new(Orphans { all: Vec::new(), reap_at: FEW });
-/// The number of orphans.
-pub(super) static COUNT: AtomicUsize = AtomicUsize::new(0);
+per_rank! {
+    static ORPHANS: KernelMutex<Orphans> =
+        KernelMutex::new(Orphans { all: Vec::new(), reap_at: FEW });
+    /// The number of orphans.
+    pub(super) static COUNT: AtomicUsize = AtomicUsize::new(0);
+}
 
 /// Adds a request that the program has freed.
 pub(super) fn add(request: MPI_Request) {

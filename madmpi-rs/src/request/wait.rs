@@ -14,7 +14,7 @@ use super::table;
 use super::take::{Taken, take};
 use crate::abi::*;
 use crate::error::Fault;
-use crate::job;
+use crate::{job, per_rank};
 
 /// What a thread waits for.
 enum What {
@@ -144,7 +144,9 @@ pub(super) fn on_failed_test(request: MPI_Request) {
 /// # Errors
 /// MPI is not initialised.
 pub(crate) fn poll() -> Result<(), Fault> {
-    job::session()?.look();
+    if !job::session()?.look() {
+        per_rank::give_way();
+    }
     if orphans::COUNT.load(Ordering::Relaxed) > 0 {
         orphans::reap();
     }

@@ -1,4 +1,4 @@
-/* np: 2, peers: no */
+/* np: 2, ranks: no, peers: no */
 /* The tool interface: knobs are control variables, counters are performance variables. */
 #include <mpi.h>
 #include <stdio.h>

@@ -183,7 +183,7 @@ impl Session {
             })
         };
         let mut found = look();
-        if matches!(found, Ok(None)) && engine.calls.look() {
+        if matches!(found, Ok(None)) && engine.calls(mine).look() {
             found = look();
         }
         self.inner().manager.looked(!matches!(found, Ok(None)));

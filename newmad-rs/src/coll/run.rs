@@ -222,7 +222,7 @@ impl Run {
         let places = Places::new(&memory, &mut scratch);
         let progress = Progress::after(&plan, done);
         if combines_in_calls(operator.as_ref()) {
-            context.session.engine.calls.add_user();
+            context.session.calls().add_user();
         }
         Arc::new_cyclic(|run| Run {
             told: Completion::new(),
@@ -333,7 +333,7 @@ impl Delegated for Work {
             let Some(step) = self.progress.take() else { break };
             let turn = match self.is_combined_in_calls(step) {
                 false => None,
-                true => match run.session().engine.calls.begin(&run) {
+                true => match run.session().calls().begin(&run) {
                     None => {
                         deferred.push(step);
                         continue;
@@ -520,7 +520,7 @@ impl Work {
             self.cancel(run, listener);
         }
         if combines_in_calls(self.operator.as_ref()) {
-            run.session().engine.calls.remove_user(run);
+            run.session().calls().remove_user(run);
         }
         run.over.complete();
     }

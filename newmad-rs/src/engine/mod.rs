@@ -114,7 +114,8 @@ pub(crate) struct Engine {
     /// Whether requests have, or had, wakers.
     watching: AtomicBool,
     pub(crate) offload: Offload,
-    pub(crate) calls: CallGate,
+    /// By the rank's place.
+    calls: Box<[CallGate]>,
     covered: Covered,
     /// What the I/O manager calls it.
     source: OnceLock<SourceId>,
@@ -124,13 +125,14 @@ impl Engine {
     pub(crate) fn new(core: Core<AnyDriver>) -> Result<Engine, Error> {
         let signals = core.signals.clone();
         let doorbells = Doorbells::new(&core.gates.rails)?;
-        let ranks = core.gates.ranks.clone();
+        let (ranks, process) = (core.gates.ranks.clone(), core.process);
         signals.set_way(SEVERAL, !ranks.are_one_each());
         let leases = core.gates.iter().map(|gate| gate.lease.lease()).collect();
         let offload = Offload::read(core.gates.rails.iter().all(|rail| !rail.driver.can_break()))?;
         let (lock, watching) = (BiasedLock::new(core), AtomicBool::new(false));
         let (covered, source) = (Covered::new(), OnceLock::new());
-        let calls = CallGate::default();
+        let own = ranks.of(process).len();
+        let calls = (0..own).map(|_| CallGate::default()).collect();
         Ok(Engine {
             lock,
             signals,
@@ -171,6 +173,17 @@ impl Engine {
     #[inline(always)]
     fn hold_wakers(&self) -> Option<WakersHeld> {
         self.watching.load(Ordering::Relaxed).then(hold_wakers)
+    }
+
+    /// The gate of the program's code of the rank at that place.
+    #[inline]
+    pub(crate) fn calls(&self, mine: u16) -> &CallGate {
+        &self.calls[usize::from(mine)]
+    }
+
+    /// Forgets what is deferred at all gates: the session has closed.
+    pub(crate) fn clear_calls(&self) {
+        self.calls.iter().for_each(CallGate::clear);
     }
 
     /// Which process holds which ranks.

@@ -148,7 +148,7 @@ impl Unfinished<'_> {
         let hint = if request.capacity >= LONG { Hint::Long } else { Hint::Short };
         let shown = !request.is_short() && !self.engine.doorbells.are_absent();
         let _shown = shown.then(|| Waiter::new(self.engine));
-        let _open = self.engine.calls.open(self.manager);
+        let _open = self.engine.calls(request.mine.get()).open(self.manager);
         let sockets = self.engine.doorbells.are_absent() && request.capacity >= LONG;
         let stays = shown || (sockets && !self.manager.is_crowded());
         if stays && self.engine.stay(self.manager, || request.is_finished()) {

@@ -14,6 +14,16 @@ pub(crate) static DRIVER: Knob = Knob {
               unset: shm, and local for a session of one",
 };
 
+/// `NMAD_RANKS`: how many ranks of a program over madmpi share a process.
+pub static RANKS: Knob = Knob {
+    name: "NMAD_RANKS",
+    kind: Kind::Int(1, 1 << 16),
+    default: "",
+    unit: "ranks",
+    meaning: "madmpi loads the program so often into each process, and runs each copy as a rank on a green thread \
+              (`mad run --ranks-per-process` sets it); unset: a process is one rank",
+};
+
 /// `NMAD_BOOTSTRAP`: by which process manager the processes find each other.
 pub(crate) static BOOTSTRAP: Knob = Knob {
     name: "NMAD_BOOTSTRAP",
@@ -207,6 +217,7 @@ pub(crate) static LOCK: Knob = Knob {
 /// Every knob of this crate, as `mad knobs` prints them.
 pub static KNOBS: &[Knob] = &[
     DRIVER,
+    RANKS,
     RPC_THREADS,
     RPC_MEMORY,
     BOOTSTRAP,

@@ -20,7 +20,7 @@ use self::extensions::Extensions;
 use crate::Status;
 use crate::bootstrap::Bootstrap;
 use crate::connect::ConnectionManager;
-use crate::engine::call_gate::OpenGate;
+use crate::engine::call_gate::{CallGate, OpenGate};
 use crate::engine::{Engine, Locking};
 use crate::error::{Cause, Error};
 use crate::request::tag::{BARRIER, RESERVED, Tag};
@@ -340,6 +340,12 @@ impl Inner {
         self.mine
     }
 
+    /// The gate of the program's code of this rank.
+    #[inline]
+    pub(crate) fn calls(&self) -> &CallGate {
+        self.engine.calls(self.mine)
+    }
+
     /// As [`Engine::send_now`], of this rank.
     #[inline]
     pub(crate) fn send_now(&self, to: u32, tag: u64, data: &[u8]) -> bool {
@@ -360,7 +366,7 @@ impl Inner {
     #[inline]
     pub(crate) fn look(&self) -> bool {
         let any = self.manager.poll(Point::Library);
-        let resumed = self.engine.calls.look();
+        let resumed = self.calls().look();
         let found = self.engine.feed_if_starved() || any || resumed;
         self.manager.looked(found);
         found
@@ -373,7 +379,7 @@ impl Inner {
     #[inline]
     pub(crate) fn waits(&self) -> Option<OpenGate<'_>> {
         assert_caller();
-        self.engine.calls.open(&self.manager)
+        self.calls().open(&self.manager)
     }
 
     fn close(&self) -> Result<(), Error> {
@@ -391,7 +397,7 @@ impl Inner {
         if self.process.open.fetch_sub(1, Ordering::SeqCst) > 1 {
             return Ok(());
         }
-        self.engine.calls.clear();
+        self.engine.clear_calls();
         let source = self.process.source.lock().take();
         drop(source);
         match &mut *self.process.ending.lock() {

@@ -138,6 +138,12 @@ impl Builder {
     /// # Errors
     /// A knob is wrong or not the same in all processes, a process does not come, the kernel refuses something.
     pub fn open(self) -> Result<Session, Error> {
+        if let Some(ranks) = crate::knobs::RANKS.text().ok().filter(|ranks| !ranks.is_empty()) {
+            return Err(Error::Bootstrap(format!(
+                "NMAD_RANKS asks for {ranks} ranks in each process, which only MPI programs over madmpi have; a program over \
+                 newmad itself calls `newmad::run_ranks`"
+            )));
+        }
         let mut sessions = self.open_with(None)?;
         sessions.pop().ok_or(Error::Closed)
     }

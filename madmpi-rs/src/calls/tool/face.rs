@@ -6,10 +6,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::abi::*;
 use crate::args::{ArrayMut, InOut, Out, Text, array_mut, read, write};
+use crate::per_rank::per_rank;
 use marcel::plumbing::KernelMutex;
 
-/// How often the interface was initialised.
-static USERS: KernelMutex<usize> = KernelMutex::new(0);
+per_rank! {
+    /// How often the interface was initialised.
+    static USERS: KernelMutex<usize> = KernelMutex::new(0);
+}
 
 /// The result of a call of the tool interface: nothing, or an error code.
 pub(super) type Answer = Result<(), c_int>;

@@ -47,10 +47,12 @@ struct Pairing {
     announced: VecDeque<Announcement>,
 }
 
-/// By the tag of announcements, which contains the communicator's context, and by the peer.
-static PAIRINGS: KernelMutex<Option<HashMap<(u64, u32), Pairing>>> = KernelMutex::new(None);
+/// The tag of announcements, which contains the communicator's context; the peer; the rank of this process.
+type Key = (u64, u32, u32);
 
-fn with<T>(key: (u64, u32), f: impl FnOnce(&mut Pairing) -> T) -> T {
+static PAIRINGS: KernelMutex<Option<HashMap<Key, Pairing>>> = KernelMutex::new(None);
+
+fn with<T>(key: Key, f: impl FnOnce(&mut Pairing) -> T) -> T {
     let mut all = PAIRINGS.lock();
     let all = all.get_or_insert_default();
     let result = f(all.entry(key).or_default());
@@ -73,7 +75,7 @@ pub(super) fn expect(
     tag: u32,
     on_match: OnMatch,
 ) -> Result<(), Fault> {
-    let key = (comm.internal_tag(PARTITIONED), from);
+    let key = (comm.internal_tag(PARTITIONED), from, comm.session.rank());
     let found = with(key, |pairing| {
         let at = pairing.announced.iter().position(|announced| announced.tag == tag);
         match at.and_then(|at| pairing.announced.remove(at)) {

@@ -1,0 +1,113 @@
+//! Several ranks in one process: the program is loaded once for each rank, and each copy's `main` runs on a green thread.
+//!
+//! ```text
+//!   ld.so ──initialises this library──▶ NMAD_RANKS unset: back, and on to the program's main: a process is one rank
+//!                                       NMAD_RANKS=N: opens the sessions of N ranks, loads N copies, runs them, exits
+//! ```
+//!
+//! So the program is an ordinary one and is started as usual, by whatever launcher; that the library is initialised before
+//! `main` is all that this needs. The process's own copy of the program never runs.
+//!
+//! A rank's end is its alone once it has finalized MPI, or if it never initialised it. One that ends in between ends its
+//! process, as one in a process of its own does: nobody can finish what it had begun.
+//!
+//! Rejected: a host program that loads this library and the program (it had to find the very library that the program
+//! finds; other launchers would have to be told of it); to begin inside `MPI_Init` (what comes before it in `main` would
+//! run once more).
+
+use core::ffi::{CStr, c_char, c_int};
+use std::ffi::CString;
+use std::sync::Arc;
+
+use marcel::{Mode, Runtime};
+use newmad::plumbing::knobs;
+use pioman::Manager;
+
+use crate::{job, per_rank, process};
+
+/// The dynamic linker calls it with what `main` gets.
+type Initializer = extern "C" fn(c_int, *const *const c_char, *const *const c_char);
+
+#[used]
+#[unsafe(link_section = ".init_array")]
+static INITIALIZER: Initializer = initialize;
+
+extern "C" fn initialize(_: c_int, argv: *const *const c_char, _: *const *const c_char) {
+    if std::env::var_os(knobs::RANKS.name).is_none() {
+        return;
+    }
+    let end = host(argv);
+    let status = end.unwrap_or_else(|why| {
+        eprintln!("madmpi: {why}");
+        1
+    });
+    // SAFETY: the process's own copy of the program has not begun; this thread runs no other code of Rust.
+    unsafe { libc::exit(status) }
+}
+
+/// Runs the ranks of this process; the exit status.
+fn host(argv: *const *const c_char) -> Result<c_int, String> {
+    let ranks = knobs::RANKS.int().map_err(|e| e.to_string())?;
+    let ranks = ranks.and_then(|ranks| u32::try_from(ranks).ok()).unwrap_or(1);
+    // What the program starts is no host.
+    // SAFETY: the process has one thread.
+    unsafe { std::env::remove_var(knobs::RANKS.name) };
+    // SAFETY: what the C library was started with: pointers to texts, and a null pointer behind them.
+    let arguments: Vec<CString> = unsafe {
+        let count = (0..).take_while(|&at| !(*argv.add(at)).is_null()).count();
+        (0..count).map(|at| CStr::from_ptr(*argv.add(at)).to_owned()).collect()
+    };
+    let program = std::env::current_exe().map_err(|e| format!("finding the program: {e}"))?;
+    let program = mad_loader::Program::open(&program).map_err(|e| e.to_string())?;
+    per_rank::has(ranks as usize);
+    let copies: Result<Vec<_>, _> = (0..ranks as usize).map(|place| program.load(place)).collect();
+    let copies = copies.map_err(|e| e.to_string())?;
+    run(copies, &arguments)
+}
+
+fn run(copies: Vec<Arc<mad_loader::Rank>>, arguments: &[CString]) -> Result<c_int, String> {
+    let mode = Mode::from_env().map_err(|e| e.to_string())?;
+    let manager = Manager::builder().mode(mode).build().map_err(|e| e.to_string())?;
+    let runtime = Runtime::builder().mode(mode).hooks(manager.clone()).build();
+    let runtime = runtime.map_err(|e| e.to_string())?;
+    runtime.run(|| {
+        let builder = newmad::Session::builder().manager(manager).ordered();
+        let sessions = builder.open_ranks(copies.len() as u32).map_err(|e| e.to_string())?;
+        let mut threads = Vec::with_capacity(copies.len());
+        for (copy, session) in copies.into_iter().zip(sessions) {
+            let thread = marcel::Builder::new().name(format!("rank {}", session.rank()));
+            let arguments = arguments.to_vec();
+            let rank = thread
+                .stack_size(mad_loader::STACK)
+                .spawn(move || live(&copy, session, arguments))
+                .map_err(|e| format!("starting a rank: {e}"))?;
+            threads.push(rank);
+        }
+        let mut first = 0;
+        for rank in threads {
+            let status = rank.join().map_err(|_| "a rank has panicked".to_owned())?;
+            first = if first == 0 { status } else { first };
+        }
+        Ok(first)
+    })
+}
+
+/// A rank from its beginning to its end; its exit status.
+fn live(copy: &Arc<mad_loader::Rank>, session: newmad::Session, arguments: Vec<CString>) -> c_int {
+    let rank = session.rank();
+    per_rank::acts_for(copy.number());
+    job::opened(session.clone());
+    // SAFETY: the program is what the user has started.
+    let status = unsafe { copy.run(arguments) };
+    if job::is_up() {
+        let why =
+            "has ended, and has not called MPI_Finalize: so its process ends, with all its ranks";
+        job::end(&format!("rank {rank} {why}"), status)
+    }
+    if job::session().is_ok() {
+        process::leave();
+    } else {
+        let _ = session.close(); // nothing is left to report an error to
+    }
+    status
+}
