@@ -15,6 +15,7 @@ mod latency;
 mod locking;
 mod mt_latency;
 mod multirail;
+mod onesided;
 mod overhead;
 mod overlap;
 mod policies;
@@ -30,7 +31,7 @@ mod threads;
 use crate::harness::experiment::Bench;
 
 /// Every bench.
-pub(crate) static BENCHES: [&Bench; 19] = [
+pub(crate) static BENCHES: [&Bench; 20] = [
     &apps::BENCH,
     &overlap::BENCH,
     &submit::BENCH,
@@ -45,6 +46,7 @@ pub(crate) static BENCHES: [&Bench; 19] = [
     &mt_latency::BENCH,
     &multirail::BENCH,
     &coll::BENCH,
+    &onesided::BENCH,
     &idle::BENCH,
     &overhead::BENCH,
     &detect::BENCH,

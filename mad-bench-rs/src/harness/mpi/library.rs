@@ -18,7 +18,7 @@ macro_rules! sources {
     ($($name:literal),*) => { [$(($name, include_str!(concat!("../../../peers/mpi/", $name)))),*] };
 }
 
-const SOURCES: [Source; 17] = sources![
+const SOURCES: [Source; 18] = sources![
     "peer.h",
     "app.h",
     "spin.h",
@@ -34,6 +34,7 @@ const SOURCES: [Source; 17] = sources![
     "sort.c",
     "montecarlo.c",
     "coll.c",
+    "onesided.c",
     "reactivity.c",
     "idle.c"
 ];
@@ -195,6 +196,11 @@ impl Library {
                 command.env("OMPI_MCA_pml", "ob1");
                 command.env("OMPI_MCA_btl", if tcp { "self,tcp" } else { memory });
                 command.env("OMPI_MCA_btl_tcp_if_include", "lo");
+                if tcp {
+                    // Else windows are in shared memory, whatever the driver. Newer ones have no `pt2pt`.
+                    let windows = if self.root.is_some() { "rdma" } else { "pt2pt" };
+                    command.env("OMPI_MCA_osc", windows);
+                }
             }
             Kind::OpenMpiUcx => {
                 command.env("OMPI_MCA_pml", "ucx");
