@@ -16,6 +16,7 @@ use super::wire::{COMPLETE, POST};
 use crate::abi::*;
 use crate::error::Fault;
 use crate::group::Group;
+use crate::per_rank;
 
 #[cold]
 fn wrong(why: &'static str) -> Fault {
@@ -129,6 +130,7 @@ pub(crate) fn test(win: &Win) -> Result<bool, Fault> {
     let pending = exposure.0.iter().filter(|receive| !receive.test()).count();
     if pending > 0 {
         *win.exposure.lock() = Some(exposure);
+        per_rank::give_way();
         return Ok(false);
     }
     settle(exposure.0).map(|()| true)

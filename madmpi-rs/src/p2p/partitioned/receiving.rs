@@ -121,6 +121,16 @@ fn range(unit: usize, announced: &Announcement) -> Range<usize> {
     first(unit, partitions) * each..first(unit + 1, partitions) * each
 }
 
+/// The first of so many units of which that is true, as of all behind it.
+fn first_unit(units: usize, is_so: impl Fn(usize) -> bool) -> usize {
+    let (mut from, mut to) = (0, units);
+    while from < to {
+        let middle = from.midpoint(to);
+        if is_so(middle) { to = middle } else { from = middle + 1 }
+    }
+    from
+}
+
 impl Round {
     /// Posts the receives of all units.
     fn begin(round: &Arc<Round>, announced: Announcement) {
@@ -264,16 +274,15 @@ impl Operation for ReceiveOperation {
         if theirs == partitions.number {
             return Ok(state.arrived[unit_of(index, theirs)]);
         }
-        let own = index * bytes..(index + 1) * bytes;
-        let touches = |unit: usize| {
-            let range = range(unit, &announced);
-            range.start < own.end && own.start < range.end
-        };
-        // A partition without bytes arrives with the last unit.
-        Ok(state
-            .arrived
-            .iter()
-            .enumerate()
-            .all(|(unit, &arrived)| arrived || bytes > 0 && !touches(unit)))
+        if bytes == 0 {
+            // A partition without bytes arrives with the last unit.
+            return Ok(state.left == 0);
+        }
+        // Units follow each other in memory. Only those that touch the partition are looked at: a program that asks again
+        // and again would keep the lock from the thread that records what comes.
+        let (begin, end) = (index * bytes, (index + 1) * bytes);
+        let first = first_unit(state.arrived.len(), |unit| range(unit, &announced).end > begin);
+        let behind = first_unit(state.arrived.len(), |unit| range(unit, &announced).start >= end);
+        Ok(state.arrived[first..behind.max(first)].iter().all(|&arrived| arrived))
     }
 }
