@@ -168,6 +168,11 @@ impl<D: Driver> Core<D> {
         if !self.signals.held.load(Ordering::Relaxed) {
             return false;
         }
+        if self.gates.backlog == 0 {
+            // What was held has gone with its gate.
+            self.hold_nothing();
+            return false;
+        }
         if !self.called {
             self.called = true;
             self.arm();
@@ -225,7 +230,10 @@ impl<D: Driver> Core<D> {
     /// Time goes on: asks after what is not acknowledged, and ends what has waited too long. `now` counts milliseconds.
     /// To be called every 50 ms or so while `Signals::restless` is set. Callers' context.
     pub(crate) fn tick(&mut self, now: u64) {
-        self.look_once();
+        self.progress();
+        if !self.copies.is_empty() {
+            self.wake_oneself();
+        }
         self.signals.restless.store(false, Ordering::Relaxed);
         // Pieces may be on their way.
         let mut restless = self.table.find(|request| request.parts.are_there()).is_some();

@@ -172,10 +172,7 @@ impl<D: Driver> Core<D> {
     /// Flushes every gate.
     pub(crate) fn flush_all(&mut self) -> bool {
         let mut any = false;
-        self.signals.held.store(false, Ordering::Relaxed);
-        if self.calls_at != 0 {
-            self.call_off();
-        }
+        self.hold_nothing();
         for at in 0..self.gates.connected.len() {
             if let Some(&peer) = self.gates.connected.get(at) {
                 any |= self.flush(peer);
@@ -222,7 +219,20 @@ impl<D: Driver> Core<D> {
         if !gate.fragments.is_empty() || gate.mid_pieces != [None; MAX_RAILS] {
             any |= self.flush_fragments(to);
         }
+        if self.gates.backlog == 0 {
+            self.hold_nothing();
+        }
         any
+    }
+
+    /// No message is held any more, and no sleep is to end for one.
+    pub(crate) fn hold_nothing(&mut self) {
+        if self.signals.held.load(Ordering::Relaxed) {
+            self.signals.held.store(false, Ordering::Relaxed);
+        }
+        if self.calls_at != 0 {
+            self.call_off();
+        }
     }
 
     /// Sends the control packet that a request owes. False: there is no room now.

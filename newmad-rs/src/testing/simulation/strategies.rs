@@ -199,8 +199,11 @@ fn held_messages_leave_together_at_the_next_look() {
     assert_eq!(cores[0].signals.self_wakes.load(Ordering::Relaxed), 0);
     sent.push(send(&mut cores[0], false));
     assert_eq!(on_the_way(), 1);
+    assert!(cores[0].signals.held.load(Ordering::Relaxed) && cores[0].call_for_held());
+    // One that its sender waits for leaves at once, and those that are held with it: without a look.
     sent.push(send(&mut cores[0], true));
-    assert_eq!(on_the_way(), 2);
+    assert_eq!((on_the_way(), alarm(&cores[0])), (2, 0));
+    assert!(!cores[0].signals.held.load(Ordering::Relaxed) && !cores[0].call_for_held());
     // Without a patient caller no message is held.
     cores[0].patient = false;
     sent.push(send(&mut cores[0], false));
