@@ -68,10 +68,10 @@ fn what_cannot_be_is_refused_with_the_reason() {
     assert!(err(&output).contains("take a multiple of 2"), "{}", err(&output));
 
     // A position-dependent program.
-    let fixed = &*Path::new(env!("CARGO_TARGET_TMPDIR")).join("c/ends.fixed");
+    let fixed = Path::new(env!("CARGO_TARGET_TMPDIR")).join("c/ends.fixed");
     let made = std::process::Command::new(prefix().join("bin/mpicc"))
         .args(["-no-pie", "-fno-pie", "-o"])
-        .args([&fixed, Path::new(ENDS)])
+        .args([fixed.as_path(), Path::new(ENDS)])
         .output()
         .unwrap();
     assert!(made.status.success(), "{}", err(&made));
