@@ -38,7 +38,7 @@ pub(crate) fn host() -> PathBuf {
     let mut path = std::env::current_exe().unwrap();
     path.pop();
     path.pop();
-    let path = path.join("examples/ranks");
+    let path = path.join("examples/copies");
     assert!(path.exists(), "{} is not built: run the tests with cargo test", path.display());
     path
 }
