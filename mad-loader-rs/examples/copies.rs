@@ -1,4 +1,4 @@
-//! Runs a program as green threads of this process: `ranks -n 4 -p 2 PROGRAM ARGUMENT...`. In arguments `%` stands for the
+//! Runs a program as green threads of this process: `copies -n 4 -p 2 PROGRAM ARGUMENT...`. In arguments `%` stands for the
 //! rank's number. `-p` is the number of virtual processors. Of a library that is named by `--private` each rank has a copy.
 
 use std::ffi::CString;
@@ -8,7 +8,7 @@ fn main() -> ExitCode {
     match run() {
         Ok(status) => ExitCode::from(status as u8),
         Err(error) => {
-            eprintln!("ranks: {error}");
+            eprintln!("copies: {error}");
             ExitCode::from(125)
         }
     }
@@ -29,7 +29,7 @@ fn run() -> Result<i32, Box<dyn std::error::Error>> {
         if option == "-n" { count = number } else { processors = number }
     }
     let arguments: Vec<String> = arguments.collect();
-    let path = arguments.first().ok_or("usage: ranks -n RANKS PROGRAM ARGUMENT...")?;
+    let path = arguments.first().ok_or("usage: copies -n RANKS PROGRAM ARGUMENT...")?;
     let private: Vec<_> = private.iter().map(|name| &**name).collect();
     let program = mad_loader::Program::open_with_private(path.as_ref(), &private)?;
     let ranks = (0..count).map(|number| program.load(number)).collect::<Result<Vec<_>, _>>()?;
