@@ -81,4 +81,17 @@ fn what_cannot_be_is_refused_with_the_reason() {
     assert!(err(&output).contains("compile with -fPIE and link with -pie"), "{}", err(&output));
     let output = mad(&["run", "-n", "2", &fixed, "before"]).output().unwrap();
     assert_eq!(output.status.code(), Some(4), "as processes it runs: {}", err(&output));
+
+    // One that has the library in itself.
+    let whole = Path::new(env!("CARGO_TARGET_TMPDIR")).join("c/ends.whole");
+    let made = std::process::Command::new(prefix().join("bin/mpicc"))
+        .args(["-static-mpi", "-o"])
+        .args([whole.as_path(), Path::new(ENDS)])
+        .output()
+        .unwrap();
+    assert!(made.status.success(), "{}", err(&made));
+    let whole = whole.to_string_lossy();
+    let output = mad(&["run", "-n", "2", "--ranks-per-process", "2", &whole]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}{}", out(&output), err(&output));
+    assert!(err(&output).contains("as a shared library"), "{}", err(&output));
 }

@@ -57,12 +57,30 @@ fn host(argv: *const *const c_char) -> Result<c_int, String> {
         let count = (0..).take_while(|&at| !(*argv.add(at)).is_null()).count();
         (0..count).map(|at| CStr::from_ptr(*argv.add(at)).to_owned()).collect()
     };
+    if is_in_program() {
+        return Err("NMAD_RANKS needs madmpi as a shared library, and it is linked into the program (-static-mpi)".into());
+    }
     let program = std::env::current_exe().map_err(|e| format!("finding the program: {e}"))?;
     let program = mad_loader::Program::open(&program).map_err(|e| e.to_string())?;
     per_rank::has(ranks as usize);
     let copies: Result<Vec<_>, _> = (0..ranks as usize).map(|place| program.load(place)).collect();
     let copies = copies.map_err(|e| e.to_string())?;
     run(copies, &arguments)
+}
+
+/// Whether this library is a part of the program: each copy would have one of its own.
+fn is_in_program() -> bool {
+    let home = |address: usize| {
+        let mut info = std::mem::MaybeUninit::<libc::Dl_info>::zeroed();
+        // SAFETY: memory for the answer; zeroes are a valid one.
+        unsafe {
+            libc::dladdr(std::ptr::without_provenance(address), info.as_mut_ptr());
+            info.assume_init().dli_fbase
+        }
+    };
+    // SAFETY: takes no pointers.
+    let entry = unsafe { libc::getauxval(libc::AT_ENTRY) } as usize;
+    home(entry) == home(initialize as *const () as usize)
 }
 
 fn run(copies: Vec<Arc<mad_loader::Rank>>, arguments: &[CString]) -> Result<c_int, String> {
