@@ -41,6 +41,8 @@ impl Place<'_> {
         }
     }
 
+    /// # Safety
+    /// As [`Update::apply`], of which this is a part.
     unsafe fn load(&self, to: &mut [u8]) -> Result<(), Fault> {
         // SAFETY: the caller's promise: as `apply`.
         unsafe {
@@ -53,6 +55,8 @@ impl Place<'_> {
         Ok(())
     }
 
+    /// # Safety
+    /// As [`Update::apply`], of which this is a part.
     unsafe fn store(&self, from: &[u8]) -> Result<(), Fault> {
         // SAFETY: the caller's promise: as `apply`.
         unsafe {
