@@ -30,6 +30,7 @@ pub const CHALLENGE: usize = NONCE + PROOF;
 enum Role {
     Caller = 1,
     Called = 2,
+    Member = 3,
 }
 
 fn mac(key: &[u8; KEY], role: Role, hello: &[u8], nonce: &[u8]) -> Option<Hmac<Sha256>> {
@@ -48,6 +49,11 @@ fn prove(key: &[u8; KEY], role: Role, hello: &[u8], nonce: &[u8]) -> Option<[u8;
 /// Whether the proof is right; the time that this takes does not tell where it is wrong.
 fn proven(key: &[u8; KEY], role: Role, hello: &[u8], nonce: &[u8], proof: &[u8]) -> bool {
     mac(key, role, hello, nonce).is_some_and(|mac| mac.verify_slice(proof).is_ok())
+}
+
+/// The key of a process, from one that the whole job knows. Without that one it cannot be found, nor that one from it.
+pub(crate) fn key_of(job: &[u8; KEY], process: u32) -> Option<[u8; KEY]> {
+    prove(job, Role::Member, &process.to_le_bytes(), &[])
 }
 
 /// The called's answer to a hello; `nonce` has to be fresh and unforeseeable. (`None` does not happen with this length

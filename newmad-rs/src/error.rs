@@ -179,6 +179,8 @@ pub enum Error {
     Marcel(marcel::Error),
     /// The I/O manager could not be built.
     Pioman(pioman::Error),
+    /// A control message was refused: this says why ([`Control`](crate::Control)).
+    Control(String),
     /// A remote call failed, for another reason than those of messages: this is the [`CallError`](crate::CallError).
     Call(Box<dyn std::error::Error + Send + Sync>),
 }
@@ -265,6 +267,7 @@ impl fmt::Display for Error {
             Error::Io { doing, source } => write!(f, "{doing}: {source}"),
             Error::Marcel(error) => error.fmt(f),
             Error::Pioman(error) => error.fmt(f),
+            Error::Control(why) => f.write_str(why),
             Error::Call(error) => error.fmt(f),
         }
     }

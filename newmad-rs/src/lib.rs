@@ -149,7 +149,7 @@ pub use rpc::{CallError, Client, Context, Priority, Reply, Rpc, Service, Service
 #[cfg(not(loom))]
 pub use run::{run, run_ranks};
 #[cfg(not(loom))]
-pub use session::{ANY, Builder, Connection, Driver, Origin, Session};
+pub use session::{ANY, Builder, Connection, Control, Driver, Origin, Session};
 #[cfg(all(any(test, fuzzing), not(loom)))]
 #[doc(hidden)]
 pub use testing::fuzzing;

@@ -7,3 +7,8 @@ pub mod knobs {
 }
 
 pub use crate::net::shm::cma::cma_works;
+
+/// The control network of many processes, in virtual time.
+pub mod control_network {
+    pub use crate::connect::network::simulation::{Counts, requests};
+}

@@ -20,8 +20,13 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// The rank that is killed.
 const VICTIM: u32 = 1;
 const LEN: usize = 1_500_000;
-const DRIVERS: [(&str, &str); 4] =
-    [("NMAD_DRIVER", "shm"), ("NMAD_DRIVER", "tcp"), ("NMAD_CMA", "0"), ("NMAD_DRIVER", "tcp+tcp")];
+const DRIVERS: [(&str, &str); 5] = [
+    ("NMAD_DRIVER", "shm"),
+    ("NMAD_DRIVER", "tcp"),
+    ("NMAD_CMA", "0"),
+    ("NMAD_DRIVER", "tcp+tcp"),
+    ("NMAD_CARDS", "network"),
+];
 
 fn micros() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_micros() as u64

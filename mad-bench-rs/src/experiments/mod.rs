@@ -6,6 +6,8 @@ mod bandwidth;
 mod bare;
 mod clocks;
 mod coll;
+mod control_messages;
+mod control_network;
 mod crunch;
 mod delegation;
 mod detect;
@@ -31,7 +33,7 @@ mod threads;
 use crate::harness::experiment::Bench;
 
 /// Every bench.
-pub(crate) static BENCHES: [&Bench; 20] = [
+pub(crate) static BENCHES: [&Bench; 22] = [
     &apps::BENCH,
     &overlap::BENCH,
     &submit::BENCH,
@@ -52,6 +54,8 @@ pub(crate) static BENCHES: [&Bench; 20] = [
     &detect::BENCH,
     &policies::BENCH,
     &threads::BENCH,
+    &control_network::BENCH,
+    &control_messages::BENCH,
 ];
 
 /// The bench of this name.

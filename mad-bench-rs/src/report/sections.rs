@@ -317,4 +317,16 @@ pub(crate) static SECTIONS: &[Section] = &[
         found: "[Mythos16] 3.2: remote invocation as the one way between address spaces; PM2's LRPC.",
         says: words::nothing,
     },
+    Section {
+        bench: "control-network",
+        title: "Control network, simulated",
+        asks: "Connections, hops and messages of many processes, in virtual time: its unit is a hop, and no figure is a machine's \
+               performance.",
+        given: &[("processes", "128,4096"), ("dimensions", "1,2,3"), ("requests", "128")],
+        iters: 1,
+        pictures: &[medians("answer_time", "processes", &["dimensions"])],
+        found: "[Didelot14] table 3.3, 128 nodes: a new connection takes 11,624 µs over the ring, 7,249 over two dimensions, 7,030 \
+                over three.",
+        says: words::nothing,
+    },
 ];

@@ -5,13 +5,15 @@ use crate::authentication::KEY;
 use crate::error::Error;
 use crate::sys;
 
-/// One process's card. Travels as `newmad3,rails,threshold,ranks,key,address...`, with one address for each rail.
+/// One process's card. Travels as `newmad4,rails,threshold,ranks,control,key,address...`, with one address for each rail.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Card {
     pub(crate) rails: String,
     pub(crate) threshold: usize,
     /// Of all processes.
     pub(crate) ranks: u32,
+    /// The shape of the control network.
+    pub(crate) control: String,
     pub(crate) key: [u8; KEY],
     pub(crate) addresses: Vec<Address>,
 }
@@ -22,17 +24,18 @@ impl Card {
         rails: String,
         threshold: usize,
         ranks: u32,
+        control: String,
         addresses: Vec<Address>,
     ) -> Result<Card, Error> {
-        Ok(Card { rails, threshold, ranks, key: sys::random()?, addresses })
+        Ok(Card { rails, threshold, ranks, control, key: sys::random()?, addresses })
     }
 
     /// As text without spaces.
     pub(crate) fn encode(&self) -> String {
         let addresses: Vec<String> = self.addresses.iter().map(Address::to_string).collect();
         let addresses = addresses.join(",");
-        let Card { rails, threshold, ranks, key, .. } = self;
-        format!("newmad3,{rails},{threshold},{ranks},{},{addresses}", hex(key))
+        let Card { rails, threshold, ranks, control, key, .. } = self;
+        format!("newmad4,{rails},{threshold},{ranks},{control},{},{addresses}", hex(key))
     }
 
     /// The card of process `rank`, which must have been made for the same rails with the same settings as `mine`.
@@ -43,13 +46,15 @@ impl Card {
                 "the card of rank {rank} is not one of this version of the library: {text:?}"
             ))
         };
-        let ["newmad3", rails, threshold, ranks, key, addresses @ ..] = fields.as_slice() else {
+        let ["newmad4", rails, threshold, ranks, control, key, addresses @ ..] = fields.as_slice()
+        else {
             return Err(bad());
         };
         let card = Card {
             rails: (*rails).to_owned(),
             threshold: threshold.parse().map_err(|_| bad())?,
             ranks: ranks.parse().map_err(|_| bad())?,
+            control: (*control).to_owned(),
             key: unhex(key).ok_or_else(bad)?,
             addresses: addresses
                 .iter()
@@ -66,6 +71,13 @@ impl Card {
         }
         if card.threshold != mine.threshold {
             return Err(differs("NMAD_RDV_THRESHOLD", &mine.threshold, &card.threshold));
+        }
+        if card.control != mine.control {
+            return Err(differs(
+                "NMAD_CONTROL_DIMENSIONS/NMAD_CARDS",
+                &mine.control,
+                &card.control,
+            ));
         }
         if card.ranks != mine.ranks {
             return Err(Error::Bootstrap(format!(
@@ -108,7 +120,7 @@ mod tests {
     #[test]
     fn cards_travel_as_text_and_must_agree() {
         let addresses = vec![Address::Unix("newmad-1f".into()), "[::1]:80".parse().unwrap()];
-        let mine = Card::new("shm+tcp".into(), 16384, 2, addresses).unwrap();
+        let mine = Card::new("shm+tcp".into(), 16384, 2, "2/manager".into(), addresses).unwrap();
         assert_eq!(Card::decode(&mine.encode(), 1, &mine).unwrap(), mine);
         assert!(!mine.encode().contains([' ', ';']));
         let refusal = |other: Card| {
@@ -120,15 +132,17 @@ mod tests {
         assert!(text.contains("NMAD_RDV_THRESHOLD"), "{text}");
         let text = refusal(Card { rails: "shm".into(), ..mine.clone() });
         assert!(text.contains("NMAD_DRIVER") && text.contains("shm+tcp"), "{text}");
+        let text = refusal(Card { control: "usual/network".into(), ..mine.clone() });
+        assert!(text.contains("NMAD_CARDS=usual/network"), "{text}");
         let text = refusal(Card { ranks: 8, ..mine.clone() });
         assert!(text.contains("8 ranks"), "{text}");
         refusal(Card { addresses: Vec::new(), ..mine.clone() });
         for hostile in [
             "",
-            "newmad3",
-            "newmad3,shm,x,2,00,",
-            "newmad3,shm,16384,2,zz",
-            "newmad2,shm,16384,00,a",
+            "newmad4",
+            "newmad4,shm,x,2,2/manager,00,",
+            "newmad4,shm,16384,2,2/manager,zz",
+            "newmad3,shm,16384,2,00,a",
         ] {
             assert!(Card::decode(hostile, 1, &mine).is_err());
         }

@@ -1,4 +1,4 @@
-//! A connection of the control ring: notices of fixed length, both ways.
+//! A connection of the control ring, or a short cut beside it: frames both ways.
 
 use std::collections::VecDeque;
 use std::io;
@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::{self, SendFlags, Shutdown};
 
-use super::ring::{NOTICE, Notice};
+use super::network::{Frame, LONGEST};
 use super::socket;
 
 /// See the module.
@@ -15,34 +15,48 @@ pub(super) struct Control {
     pub(super) socket: OwnedFd,
     /// Only the end of the peer's process ends it.
     pub(super) sure: bool,
-    input: [u8; NOTICE],
-    got: usize,
+    /// What has come and is not taken.
+    input: Vec<u8>,
     output: VecDeque<u8>,
 }
 
 impl Control {
     pub(super) fn new(socket: OwnedFd, sure: bool) -> Control {
-        Control { socket, sure, input: [0; NOTICE], got: 0, output: VecDeque::new() }
+        Control { socket, sure, input: Vec::new(), output: VecDeque::new() }
     }
 
-    /// The next notice: `Ok(None)`, none now; an error: its end.
-    pub(super) fn read(&mut self, size: u32) -> io::Result<Option<Notice>> {
+    /// The next frame: `Ok(None)`, none now; an error: its end.
+    pub(super) fn read(&mut self, size: u32) -> io::Result<Option<Frame>> {
         let mut given = Vec::new();
-        while self.got < NOTICE {
-            match socket::receive(&self.socket, &mut self.input[self.got..], &mut given) {
+        loop {
+            let read = Frame::decode(&self.input, size);
+            let whole = match read.map_err(|()| io::Error::from(io::ErrorKind::InvalidData))? {
+                Ok((frame, len)) => {
+                    self.input.drain(..len);
+                    return Ok(Some(frame));
+                }
+                Err(whole) => whole,
+            };
+            // As much as there is: the next frames come with this one.
+            let got = self.input.len();
+            self.input.resize(whole.max(LONGEST), 0);
+            let read = socket::receive(&self.socket, &mut self.input[got..], &mut given);
+            self.input.truncate(got + read.as_ref().map_or(0, |&more| more));
+            match read {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(got) => self.got += got,
+                Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
                 Err(error) => return Err(error),
             }
         }
-        self.got = 0;
-        Notice::decode(self.input, size).map(Some).ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 
     /// Sends it, now or when there is room.
-    pub(super) fn send(&mut self, notice: Notice) {
-        self.output.extend(notice.encode());
+    pub(super) fn send(&mut self, frame: &Frame) {
+        match frame {
+            Frame::Notice(notice) => self.output.extend(notice.encode()),
+            Frame::Message(message) => message.encode(&mut self.output),
+        }
         self.flush();
     }
 

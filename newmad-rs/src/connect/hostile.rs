@@ -10,6 +10,7 @@ use rustix::fs::MemfdFlags;
 
 use super::greeting::{self, CHALLENGE, HELLO, Hello, KEY, PROOF, Purpose, VERDICT, Verdict};
 use super::handshake::{Handshake, Outcome};
+use super::network::{Action as Done, Frame, Network, torus::Torus};
 use super::rail::Offer;
 use super::ring::{Action, NOTICE, Notice, Ring};
 use super::socket;
@@ -151,6 +152,7 @@ pub(crate) fn ring(input: &mut Input<'_>) {
             _ => {
                 let mut bytes = [0; NOTICE];
                 bytes[0] = input.byte();
+                bytes[1] = input.byte() % 2;
                 bytes[4] = input.byte();
                 if let Some(notice) = Notice::decode(bytes, size) {
                     assert_eq!(notice.encode(), bytes);
@@ -165,4 +167,56 @@ pub(crate) fn ring(input: &mut Input<'_>) {
     }
     // A fact is told over each link once, and to each new link.
     assert!(actions <= (events + size as usize) * (3 * size as usize + 8));
+}
+
+/// Frames on the control network in any order and of any content, from links that come and go.
+pub(crate) fn network(input: &mut Input<'_>) {
+    let size = 2 + input.below(12) as u32;
+    let rank = input.below(size as usize) as u32;
+    let torus = Arc::new(Torus::new(size, 1 + input.below(3) as u32));
+    let mut network = Network::new(rank, size, torus);
+    let (mut actions, mut events) = (0usize, 0usize);
+    while !input.is_over() {
+        events += 1;
+        let (link, peer) = (input.below(8) as u64, input.below(size as usize) as u32);
+        match input.below(8) {
+            0 => network.connected(link, peer),
+            1 => network.lost(link, input.below(2) == 0),
+            2 => network.unreachable(peer),
+            3 => network.send(peer, super::network::Kind::User, input.take(3).to_vec()),
+            4 if input.below(8) == 0 => network.leave(),
+            _ => {
+                let bytes = match input.below(4) {
+                    0 => input.take(60).to_vec(),
+                    // Nearly right: a message with small numbers.
+                    kind => {
+                        let numbers = [
+                            input.below(14) as u32,
+                            input.below(14) as u32,
+                            input.below(40) as u32,
+                            0,
+                        ];
+                        let mut bytes = vec![5, kind as u8, 0, 0];
+                        bytes.extend(numbers.into_iter().flat_map(u32::to_le_bytes));
+                        bytes
+                    }
+                };
+                if let Ok(Ok((frame, len))) = Frame::decode(&bytes, size) {
+                    assert!(len <= bytes.len());
+                    network.heard(link, frame);
+                }
+            }
+        }
+        while let Some(action) = network.action() {
+            actions += 1;
+            match action {
+                Done::Deliver(message) => assert!(message.to == rank && message.from != rank),
+                Done::Forward(_, message) => assert!(message.to != rank && message.to < size),
+                Done::Ring(_) => {}
+            }
+        }
+    }
+    // What is kept goes out again for each fact, of which each event brings one at the most, and each of the ranks has two.
+    let kept = 32 * size as usize;
+    assert!(actions <= (events + size as usize) * (3 * size as usize + 8 + kept));
 }

@@ -7,9 +7,12 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::JoinHandle;
 
 use super::card::Card;
-use super::order::{FINISH, STOP, Timeouts, WORK};
+use super::messages::Messages;
+use super::network::Network;
+use super::order::{FINISH, STOP, Start, WORK};
 use super::rail::Rail;
 use super::thread::Thread;
+use crate::authentication;
 use crate::bootstrap::Bootstrap;
 use crate::engine::Engine;
 use crate::error::{Error, os};
@@ -27,20 +30,40 @@ impl ConnectionManager {
     /// engine knows already that it has a connection manager.
     pub(crate) fn start(
         mut boot: Box<dyn Bootstrap>,
-        timeouts: Timeouts,
         rails: Vec<Rail>,
-        names: String,
-        threshold: usize,
+        start: Start,
         engine: &Arc<Engine>,
     ) -> Result<ConnectionManager, Error> {
+        let Start { timeouts, names, threshold, control, mail } = start;
         let until = sys::deadline(timeouts.connect);
         let addresses = rails.iter().map(|rail| rail.listener.address.clone()).collect();
-        let card = Card::new(names, threshold, engine.ranks().all(), addresses)?;
+        let mut card =
+            Card::new(names, threshold, engine.ranks().all(), control.text(), addresses)?;
         boot.publish(&card.encode(), until)?;
         boot.fence(until)?;
+        let (rank, size) = (boot.rank(), boot.size());
+        // Cards that go over the control network name no key: all are found from that of process 0, which the process
+        // manager alone tells.
+        let job = match control.cards_by_network {
+            true if rank == 0 => Some(card.key),
+            true => Some(Card::decode(&boot.card_of(0, until)?, 0, &card)?.key),
+            false => None,
+        };
+        card.key = job.and_then(|job| authentication::key_of(&job, rank)).unwrap_or(card.key);
+        mail.serve();
+        let network = Network::new(rank, size, Arc::new(control.torus(size)));
+        let control = Messages::new(network, mail, job);
         let order = Arc::new(AtomicU8::new(WORK));
         let (told, opened) = mpsc::channel();
-        let thread = Thread::new(boot, timeouts, rails, card, engine.clone(), order.clone(), told)?;
+        let thread = Thread::new(
+            boot,
+            timeouts,
+            rails,
+            card,
+            control,
+            engine.clone(),
+            (order.clone(), told),
+        )?;
         let thread = std::thread::Builder::new()
             .name("newmad-connect".into())
             .stack_size(marcel::plumbing::lwp::program_stack())
@@ -86,6 +109,8 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use super::*;
+    use crate::connect::mail::Mail;
+    use crate::connect::order::{Shape, Timeouts};
     use crate::gate::config::Config;
     use crate::gate::ranks::Ranks;
     use crate::gate::signals::Signals;
@@ -129,14 +154,10 @@ mod tests {
         let engine = Arc::new(Engine::new(core).unwrap());
         let minute = Duration::from_secs(60);
         let timeouts = Timeouts { connect: minute, repair: minute };
-        let start = ConnectionManager::start(
-            Box::new(Panics),
-            timeouts,
-            vec![rail],
-            "shm".into(),
-            1024,
-            &engine,
-        );
+        let mail = Mail::new(0, Ranks::one_each(2), Signals::new(2, 1).unwrap());
+        let control = Shape { dimensions: None, cards_by_network: false };
+        let start = Start { timeouts, names: "shm".into(), threshold: 1024, control, mail };
+        let start = ConnectionManager::start(Box::new(Panics), vec![rail], start, &engine);
         let error = start.err().unwrap().to_string();
         assert!(error.contains("the connection manager's thread"), "{error}");
     }

@@ -8,11 +8,13 @@
 //!                                                     │   │
 //!                     process manager: cards, lazily ─┘   ├─ listeners, calls, greetings   (greeting, handshake)
 //!                                                         ├─ the links: whose call counts  (links)
-//!                                                         └─ the control ring: ends        (ring)
+//!                                                         ├─ the control ring: ends        (ring)
+//!                                                         └─ the control network: messages (network, mail)
 //! ```
 //! *Opening* a session publishes this process's card, waits until all have, and calls one peer: the next on the control
 //! ring. A link is made when it is first wanted: by a send to that peer, or a receive that names it. So a session of n
-//! processes opens n control connections, and for the rest what it uses.
+//! processes opens n control connections, and for the rest what it uses. How a peer is reached says the process manager, or
+//! the peer itself over the control network (`NMAD_CARDS`).
 //!
 //! *Repair*: the engine wants a TCP link again that has broken, and the connection manager makes it again. When that
 //! takes longer than `NMAD_REPAIR_MS`, and no other rail leads there, the peer is unreachable. A refused call means
@@ -33,7 +35,10 @@ mod handshake;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod hostile;
 mod links;
+pub(crate) mod mail;
 mod manager;
+mod messages;
+pub(crate) mod network;
 mod order;
 mod rail;
 mod ring;
@@ -43,5 +48,5 @@ mod thread;
 #[cfg(any(test, fuzzing))]
 pub(crate) use card::Card;
 pub(crate) use manager::ConnectionManager;
-pub(crate) use order::Timeouts;
+pub(crate) use order::{Shape, Start, Timeouts};
 pub(crate) use rail::Rail;

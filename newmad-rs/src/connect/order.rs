@@ -1,6 +1,10 @@
 //! What the session asks of its connection manager beside links, and how long that tries.
 
+use std::sync::Arc;
 use std::time::Duration;
+
+use super::mail::Mail;
+use super::network::torus::Torus;
 
 /// Keep the links.
 pub(super) const WORK: u8 = 0;
@@ -16,4 +20,35 @@ pub(crate) struct Timeouts {
     pub(crate) connect: Duration,
     /// To make a link again that has broken.
     pub(crate) repair: Duration,
+}
+
+/// The shape of the control network, and what it is for. The same in all processes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape {
+    /// `None`: by the number of processes.
+    pub(crate) dimensions: Option<u32>,
+    /// Peers are asked over it how they are reached, not the process manager.
+    pub(crate) cards_by_network: bool,
+}
+
+impl Shape {
+    pub(super) fn torus(&self, size: u32) -> Torus {
+        Torus::new(size, self.dimensions.unwrap_or_else(|| Torus::usual_dimensions(size)))
+    }
+
+    /// As it is written in cards, so that all processes have the same.
+    pub(super) fn text(&self) -> String {
+        let dimensions = self.dimensions.map_or("usual".into(), |count| count.to_string());
+        format!("{dimensions}/{}", if self.cards_by_network { "network" } else { "manager" })
+    }
+}
+
+/// What a connection manager starts with, beside its rails.
+pub(crate) struct Start {
+    pub(crate) timeouts: Timeouts,
+    /// Of the rails, as `NMAD_DRIVER` has them.
+    pub(crate) names: String,
+    pub(crate) threshold: usize,
+    pub(crate) control: Shape,
+    pub(crate) mail: Arc<Mail>,
 }

@@ -110,6 +110,27 @@ pub(crate) static CONNECT_TIMEOUT: Knob = Knob {
     meaning: "how long opening a session waits for the other processes before it gives up",
 };
 
+/// `NMAD_CONTROL_DIMENSIONS`: the shape of the control network.
+pub(crate) static CONTROL_DIMENSIONS: Knob = Knob {
+    name: "NMAD_CONTROL_DIMENSIONS",
+    kind: Kind::Int(1, 4),
+    default: "",
+    unit: "",
+    meaning: "dimensions of the torus that control messages take: 1 is the ring, each further one adds two connections \
+              a process, made when a message first wants them; the same in every process; unset: 1 below 8 processes, \
+              2 below 64, else 3",
+};
+
+/// `NMAD_CARDS`: who says how a peer is reached.
+pub(crate) static CARDS: Knob = Knob {
+    name: "NMAD_CARDS",
+    kind: Kind::Word(&["manager", "network"]),
+    default: "manager",
+    unit: "",
+    meaning: "where a process learns how it reaches a peer, at the first link with it: from the process manager, or from \
+              the peer itself over the control network; the same in every process",
+};
+
 /// `NMAD_REPAIR_MS`: how long a broken connection may stay broken.
 pub(crate) static REPAIR: Knob = Knob {
     name: "NMAD_REPAIR_MS",
@@ -228,6 +249,8 @@ pub static KNOBS: &[Knob] = &[
     UNEXPECTED_MAX,
     CONNECT_TIMEOUT,
     REPAIR,
+    CONTROL_DIMENSIONS,
+    CARDS,
     CHECKSUM,
     CREDIT,
     TCP_ADDRESS,

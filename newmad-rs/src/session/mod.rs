@@ -1,5 +1,6 @@
 //! Sessions: the processes that talk to each other, and the calls by which they do.
 
+mod control;
 mod extensions;
 mod open;
 mod sample;
@@ -13,6 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use marcel::plumbing::{KernelMutex, budget};
 use pioman::{Manager, Point, SourceHandle};
 
+pub use control::Control;
 pub use open::{Builder, Driver};
 
 use self::extensions::Extensions;
@@ -20,6 +22,7 @@ use self::extensions::Extensions;
 use crate::Status;
 use crate::bootstrap::Bootstrap;
 use crate::connect::ConnectionManager;
+use crate::connect::mail::Mail;
 use crate::engine::call_gate::{CallGate, OpenGate};
 use crate::engine::{Engine, Locking};
 use crate::error::{Cause, Error};
@@ -81,6 +84,7 @@ struct Process {
     source: KernelMutex<Option<SourceHandle>>,
     ending: KernelMutex<Ending>,
     driver: String,
+    mail: Arc<Mail>,
     /// Names of the rails, in their order.
     rails: Vec<&'static str>,
     extensions: Extensions,
@@ -346,6 +350,11 @@ impl Inner {
         self.engine.calls(self.mine)
     }
 
+    /// Messages over the control network.
+    pub(crate) fn mail(&self) -> &Mail {
+        &self.process.mail
+    }
+
     /// As [`Engine::send_now`], of this rank.
     #[inline]
     pub(crate) fn send_now(&self, to: u32, tag: u64, data: &[u8]) -> bool {
@@ -393,6 +402,7 @@ impl Inner {
             self.engine.submit(pointer);
             self.engine.wait(pointer, &self.manager);
         }
+        self.mail().close(self.mine);
         // All ranks of the process have closed: the last one goes on.
         if self.process.open.fetch_sub(1, Ordering::SeqCst) > 1 {
             return Ok(());

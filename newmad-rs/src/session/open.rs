@@ -9,7 +9,8 @@ use pioman::Manager;
 use super::settings::Settings;
 use super::{Ending, Inner, Process, Session, sample};
 use crate::bootstrap::{self, Alone};
-use crate::connect::{ConnectionManager, Rail, Timeouts};
+use crate::connect::mail::Mail;
+use crate::connect::{ConnectionManager, Rail, Start, Timeouts};
 use crate::driver::Network;
 use crate::engine::Engine;
 use crate::error::{Error, os};
@@ -253,7 +254,9 @@ impl Builder {
         };
         let (sessions, engine) = Session::start(place, drivers, &settings, manager, expects)?;
         let timeouts = Timeouts { connect: settings.connect_timeout, repair: settings.repair };
-        match ConnectionManager::start(boot, timeouts, ends, names, threshold, &engine) {
+        let mail = sessions[0].inner.process.mail.clone();
+        let start = Start { timeouts, names, threshold, control: settings.control, mail };
+        match ConnectionManager::start(boot, ends, start, &engine) {
             Ok(connections) => {
                 sessions[0].inner.ends_with(Ending::Connected(connections));
                 if settings.sampling == Source::Now {
@@ -368,7 +371,7 @@ impl Session {
             repair_ms: settings.repair.as_millis() as u64,
             ..Config::new(threshold, settings.unexpected_max)
         };
-        let mut core = Core::new(process, ranks.clone(), drivers, config, signals);
+        let mut core = Core::new(process, ranks.clone(), drivers, config, signals.clone());
         let (reorder, chunks) = (settings.reorder, settings.chunks);
         let strategy = settings.strategy.clone();
         core.tune(Tuning { reorder, chunks, strategy }, &manager);
@@ -380,11 +383,13 @@ impl Session {
             .map_err(|_| os("registering with the I/O manager"))?;
         engine.is_source(source.id());
         let own = ranks.of(process);
+        let mail = Mail::new(process, ranks.clone(), signals);
         let process = Arc::new(Process {
             open: AtomicUsize::new(own.len()),
             source: KernelMutex::new(Some(source)),
             ending: KernelMutex::new(Ending::Nothing),
             driver: names.join("+"),
+            mail,
             rails: names,
             extensions: Default::default(),
         });

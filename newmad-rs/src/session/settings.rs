@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use marcel::plumbing::knob::{Knob, KnobError};
 
+use crate::connect::Shape;
 use crate::engine::Locking;
 use crate::knobs::{
-    self, BOOTSTRAP, CHECKSUM, CHUNKS, CMA, CONNECT_TIMEOUT, CREDIT, DRIVER, KNOBS, LOCK,
-    RDV_THRESHOLD, REORDER, REPAIR, SAMPLING, SHM_SLOT_SIZE, SHM_SLOTS, STRATEGY, TCP_ADDRESS,
-    UNEXPECTED_MAX,
+    self, BOOTSTRAP, CARDS, CHECKSUM, CHUNKS, CMA, CONNECT_TIMEOUT, CONTROL_DIMENSIONS, CREDIT,
+    DRIVER, KNOBS, LOCK, RDV_THRESHOLD, REORDER, REPAIR, SAMPLING, SHM_SLOT_SIZE, SHM_SLOTS,
+    STRATEGY, TCP_ADDRESS, UNEXPECTED_MAX,
 };
 use crate::sampling::Source;
 use crate::strategy::{self, Chunks, Strategy};
@@ -33,6 +34,7 @@ pub(crate) struct Settings {
     pub(crate) tcp_addresses: Vec<std::net::IpAddr>,
     pub(crate) sampling: Source,
     pub(crate) lock: Locking,
+    pub(crate) control: Shape,
 }
 
 impl Settings {
@@ -88,6 +90,10 @@ impl Settings {
                     )
                 })?,
             sampling: Source::of(&SAMPLING.text()?),
+            control: Shape {
+                dimensions: size(&CONTROL_DIMENSIONS)?.map(|count| count as u32),
+                cards_by_network: CARDS.text()? == "network",
+            },
             lock: match LOCK.text()?.as_str() {
                 "none" => Locking::None,
                 "fine" => Locking::Fine,

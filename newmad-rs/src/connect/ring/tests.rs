@@ -41,7 +41,7 @@ impl World {
                 }
                 Action::Call(peer) => self.calls.push_back((rank, peer)),
                 Action::Died(peer) => self.died[rank as usize].push(peer),
-                Action::Left(_) => {}
+                Action::Left(_) | Action::Cut => {}
                 Action::Expelled => panic!("rank {rank} was expelled, and no network is cut"),
             }
         }

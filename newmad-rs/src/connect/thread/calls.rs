@@ -18,7 +18,7 @@ use crate::net::details::Details;
 use crate::sys;
 
 /// How long one call may take before another is tried: what was sent may be lost for good.
-const ATTEMPT: Duration = Duration::from_secs(1);
+pub(super) const ATTEMPT: Duration = Duration::from_secs(1);
 /// However short the time for repairs is, a call has this long.
 const LEAST: Duration = Duration::from_millis(100);
 /// After so long a rail is tried again while another one carries the messages.
@@ -43,13 +43,20 @@ impl Thread {
             return Ok(card.clone());
         }
         let text = self.boot.card_of(peer, sys::deadline(self.connect))?;
-        let card = Card::decode(&text, peer, &self.card)?;
+        let card = self.messages.card(&text, peer, &self.card)?;
         self.cards.insert(peer, card.clone());
         Ok(card)
     }
 
     /// Begins a call.
     pub(super) fn dial(&mut self, peer: u32, purpose: Purpose) -> Result<(), Error> {
+        if let Purpose::Link { rail, .. } = purpose
+            && self.messages.is_to_ask()
+            && !self.cards.contains_key(&peer)
+        {
+            self.ask(rail as usize, peer);
+            return Ok(());
+        }
         let card = self.card_of(peer)?;
         let (rail, generation) = match purpose {
             Purpose::Control => (self.control_rail(peer), 0),
@@ -84,9 +91,9 @@ impl Thread {
 
     /// A link is wanted: calls.
     pub(super) fn call(&mut self, rail: usize, peer: u32) {
-        match self.ring.life(peer) {
+        match self.messages.network.ring.life(peer) {
             Life::Dead => return self.bury(peer),
-            _ if self.ring.is_over() => return self.end(peer, Cause::Unreachable),
+            _ if self.messages.network.ring.is_over() => return self.end(peer, Cause::Unreachable),
             _ => {}
         }
         self.links.get_mut(rail, peer).state = State::Calling;
@@ -121,6 +128,7 @@ impl Thread {
             _ => false,
         };
         self.handshakes.retain(|_, handshake| !mine(handshake));
+        self.messages.forget(rail, peer);
         self.partial.remove(&(rail, peer));
     }
 
@@ -221,7 +229,7 @@ impl Thread {
                 if self.links.with(peer).any(|state| state == State::Open) {
                     self.later(REST, Later::Call(rail, peer));
                 } else if refused {
-                    self.ring.unreachable(peer);
+                    self.messages.network.unreachable(peer);
                     self.end(peer, Cause::Vanished);
                 } else if late || hopeless {
                     self.end(peer, Cause::Unreachable);
@@ -240,7 +248,7 @@ impl Thread {
         if hello.to != self.rank || peer >= self.size || peer == self.rank {
             return;
         }
-        let expelled = self.ring.life(peer) == Life::Dead;
+        let expelled = self.messages.network.ring.life(peer) == Life::Dead;
         let verdict = match hello.purpose {
             _ if expelled => Verdict::Expelled,
             Purpose::Control if handshake.on == 0 || !self.rails[0].is_local() => {
@@ -321,7 +329,7 @@ impl Thread {
     ) {
         let Some((peer, purpose)) = handshake.called else { return };
         if verdict == Verdict::Expelled {
-            return self.ring.expelled();
+            return self.messages.network.expelled();
         }
         let (rail, track) = match (purpose, verdict) {
             (Purpose::Control, Verdict::Accepted(_)) => {
@@ -388,7 +396,7 @@ impl Thread {
         self.ringing.remove(&peer);
         self.controls
             .insert(number, Control::new(handshake.socket, self.rails[handshake.on].is_local()));
-        self.ring.connected(number, peer);
+        self.messages.network.connected(number, peer);
         // Something may have come already, and its edge is over.
         self.hear(number);
     }

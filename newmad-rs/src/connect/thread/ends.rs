@@ -6,7 +6,8 @@ use super::calls::pause;
 use super::{Later, Thread};
 use crate::connect::greeting::Purpose;
 use crate::connect::links::State;
-use crate::connect::ring::{Action, Life};
+use crate::connect::network::{Action, Frame, Message};
+use crate::connect::ring::{self, Life};
 use crate::error::{Cause, Error};
 use crate::proto::core::Core;
 
@@ -16,25 +17,37 @@ const GRACE: Duration = Duration::from_millis(500);
 const LAST_LOOKS: usize = 1000;
 
 impl Thread {
-    /// Does what the ring wants.
+    /// Does what the control network wants.
     pub(super) fn act(&mut self) {
-        while let Some(action) = self.ring.action() {
-            match action {
-                Action::Send(link, notice) => {
-                    if let Some(control) = self.controls.get_mut(&link) {
-                        control.send(notice);
-                    }
+        while let Some(action) = self.messages.network.action() {
+            let action = match action {
+                Action::Ring(action) => action,
+                Action::Forward(link, message) => {
+                    self.transmit(link, &Frame::Message(message));
+                    continue;
                 }
-                Action::Call(peer) => {
+                Action::Deliver(message) => {
+                    self.deliver(message);
+                    continue;
+                }
+            };
+            match action {
+                ring::Action::Send(link, notice) => self.transmit(link, &Frame::Notice(notice)),
+                ring::Action::Call(peer) => {
                     self.ringing.insert(peer, (Instant::now(), 0));
                     self.call_for_control(peer);
                 }
-                Action::Left(peer) => {
+                ring::Action::Left(peer) => {
+                    self.messages.mail.ended(peer, Cause::Left);
                     self.leaving.push(peer);
                     self.settle(peer);
                 }
-                Action::Died(peer) => self.died(peer),
-                Action::Expelled => {
+                ring::Action::Died(peer) => {
+                    self.messages.mail.ended(peer, Cause::Vanished);
+                    self.died(peer);
+                }
+                ring::Action::Cut => {}
+                ring::Action::Expelled => {
                     let rank = self.rank;
                     for peer in (0..self.size).filter(|&peer| peer != rank) {
                         self.end(peer, Cause::Unreachable);
@@ -42,12 +55,26 @@ impl Thread {
                 }
             }
         }
+        self.messages.acted();
         if self.is_opening() && self.ringing.is_empty() {
             // In the ring; or all others have died already, which is for the requests to say.
             self.opened(Ok(()));
         }
-        if self.ring.is_over() && !std::mem::replace(&mut self.parted, true) {
+        if self.messages.network.ring.is_over() && !std::mem::replace(&mut self.parted, true) {
             self.engine.with(Core::part);
+        }
+    }
+
+    fn transmit(&mut self, link: u64, frame: &Frame) {
+        if let Some(control) = self.controls.get_mut(&link) {
+            control.send(frame);
+        }
+    }
+
+    /// A message has come for this process.
+    fn deliver(&mut self, message: Message) {
+        if let Some((peer, card)) = self.messages.delivered(message, &self.card) {
+            self.informed(peer, card);
         }
     }
 
@@ -56,7 +83,9 @@ impl Thread {
         if !self.ringing.contains_key(&peer) {
             return;
         }
-        if self.ring.is_over() || self.ring.life(peer) == Life::Dead {
+        if self.messages.network.ring.is_over()
+            || self.messages.network.ring.life(peer) == Life::Dead
+        {
             self.ringing.remove(&peer);
         } else if let Err(error) = self.dial(peer, Purpose::Control) {
             self.call_failed(peer, Purpose::Control, error);
@@ -84,13 +113,13 @@ impl Thread {
             if opening {
                 return self.opened(Err(error));
             }
-            return self.ring.unreachable(peer);
+            return self.messages.network.unreachable(peer);
         }
         let patience = if opening { self.connect } else { self.repair };
         let all = tries as usize + 1 >= self.rails.len();
         if refused || (all && since.elapsed() >= patience && !self.rails[0].is_local()) {
             self.ringing.remove(&peer);
-            self.ring.unreachable(peer);
+            self.messages.network.unreachable(peer);
         } else {
             self.ringing.insert(peer, (since, tries + 1));
             self.later(pause(tries), Later::Control(peer));
@@ -104,13 +133,11 @@ impl Thread {
         loop {
             match control.read(self.size) {
                 Ok(None) => return,
-                Ok(Some(notice)) => {
-                    self.ring.heard(number, notice);
-                }
+                Ok(Some(frame)) => self.messages.network.heard(number, frame),
                 Err(_) => {
                     let sure = control.sure;
                     self.controls.remove(&number);
-                    return self.ring.lost(number, sure);
+                    return self.messages.network.lost(number, sure);
                 }
             }
         }
@@ -123,9 +150,9 @@ impl Thread {
             // The kernel would have told.
             return;
         }
-        for link in self.ring.links_with(peer) {
+        for link in self.messages.network.ring.links_with(peer) {
             self.controls.remove(&link);
-            self.ring.lost(link, false);
+            self.messages.network.lost(link, false);
         }
     }
 
@@ -137,6 +164,7 @@ impl Thread {
         self.partial.retain(|&(_, from), _| from != peer);
         let open = self.links.with(peer).any(|state| state == State::Open);
         for rail in 0..self.rails.len() {
+            self.messages.forget(rail, peer);
             let link = self.links.get_mut(rail, peer);
             if link.state != State::Open {
                 link.state = State::Closed;

@@ -1,6 +1,7 @@
 //! The connection manager's thread: its loop, and what it does when something happens. What it decides with is in
-//! `links`, `ring` and `handshake`, without sockets or time.
+//! `links`, `network` and `handshake`, without sockets or time.
 
+mod asking;
 mod calls;
 mod ends;
 
@@ -19,9 +20,9 @@ use super::card::Card;
 use super::control::Control;
 use super::handshake::Handshake;
 use super::links::{Links, State};
+use super::messages::Messages;
 use super::order::{FINISH, STOP, Timeouts, WORK};
 use super::rail::Rail;
-use super::ring::Ring;
 use crate::bootstrap::Bootstrap;
 use crate::engine::Engine;
 use crate::error::{Cause, Error, during};
@@ -58,6 +59,8 @@ enum Later {
     Expect(usize, u32),
     /// Listen again on that rail.
     Listen(usize),
+    /// That peer should have said how it is reached over that rail.
+    Answer(usize, u32),
 }
 
 /// See the module.
@@ -69,7 +72,7 @@ pub(super) struct Thread {
     cards: HashMap<u32, Card>,
     rails: Vec<Rail>,
     links: Links,
-    ring: Ring,
+    messages: Messages,
     engine: Arc<Engine>,
     order: Arc<AtomicU8>,
     /// Told when the session is open.
@@ -100,9 +103,9 @@ impl Thread {
         timeouts: Timeouts,
         rails: Vec<Rail>,
         card: Card,
+        messages: Messages,
         engine: Arc<Engine>,
-        order: Arc<AtomicU8>,
-        told: Sender<Result<(), Error>>,
+        (order, told): (Arc<AtomicU8>, Sender<Result<(), Error>>),
     ) -> Result<Thread, Error> {
         let (rank, size) = (boot.rank(), boot.size());
         let epoll = sys::epoll()?;
@@ -119,7 +122,7 @@ impl Thread {
             cards: HashMap::new(),
             links: Links::new(rank, size, rails.len()),
             rails,
-            ring: Ring::new(rank, size),
+            messages,
             engine,
             order,
             told: Some(told),
@@ -147,7 +150,7 @@ impl Thread {
         loop {
             match self.order.load(Ordering::SeqCst) {
                 STOP => return Ok(()),
-                FINISH if self.ring.is_over() => break,
+                FINISH if self.messages.network.ring.is_over() => break,
                 _ => self.wait(None)?,
             }
         }
@@ -224,8 +227,11 @@ impl Thread {
                 self.call(rail, peer);
             }
         }
-        if signals.leaves() && !std::mem::replace(&mut self.left, true) {
-            self.ring.leave();
+        // Read first: what was sent before the end is taken out then.
+        let leaves = signals.leaves();
+        self.messages.send();
+        if leaves && !std::mem::replace(&mut self.left, true) {
+            self.messages.network.leave();
         }
     }
 
@@ -249,6 +255,7 @@ impl Thread {
                 Later::Control(peer) => self.call_for_control(peer),
                 Later::Bury(peer) => self.bury(peer),
                 Later::Expect(rail, peer) => self.expect(rail, peer),
+                Later::Answer(rail, peer) => self.unanswered(rail, peer),
                 Later::Listen(rail) => {
                     let fd = self.rails[rail].listener.socket.as_raw_fd();
                     sys::rewatch(&self.epoll, fd, libc::EPOLLIN, LISTENERS + rail as u64);
@@ -292,5 +299,6 @@ impl Drop for Thread {
             }
             core.part();
         });
+        self.messages.mail.over();
     }
 }

@@ -55,6 +55,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("pmi_answers", pmi::answers),
     ("greeting", |input| hostile::greet(&mut Input(input))),
     ("control_ring", |input| hostile::ring(&mut Input(input))),
+    ("control_network", |input| hostile::network(&mut Input(input))),
     ("peer_over_shm", peer::over_shm),
     ("peer_over_tcp", peer::over_tcp),
 ];

@@ -34,7 +34,9 @@ pub(super) fn entries(input: &[u8]) {
 pub(super) fn card(input: &[u8]) {
     let addresses = ["@here", "[::1]:80"].map(str::parse);
     let [Ok(shm), Ok(tcp)] = addresses else { return };
-    let Ok(mine) = Card::new("shm+tcp".into(), 1000, 2, vec![shm, tcp]) else { return };
+    let Ok(mine) = Card::new("shm+tcp".into(), 1000, 2, "3/network".into(), vec![shm, tcp]) else {
+        return;
+    };
     let text = String::from_utf8_lossy(input);
     // As it comes, and where only the addresses are made up.
     let head = mine.encode();
