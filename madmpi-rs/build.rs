@@ -19,7 +19,7 @@ fn main() {
         let line = match kind {
             "=" => continue,
             "int" => format!("pub(crate) const {name}: core::ffi::c_int = {value};"),
-            "MPI_Offset" => format!("pub(crate) const {name}: i64 = {value};"),
+            "MPI_Offset" => format!("pub(crate) const {name}: MPI_Offset = {value};"),
             _ if handle && !kind.starts_with("MPI_T_") => {
                 format!("pub(crate) const {name}: {kind} = {kind}({value});")
             }

@@ -283,6 +283,44 @@ fn a_process_that_ends_inside_an_epoch_is_an_error_of_the_others() {
     }
 }
 
+/// A process ends inside a call on a file that needs all: the others' calls fail in time, what was written before is there,
+/// and the file can be closed.
+#[test]
+fn a_process_that_ends_inside_an_access_to_a_file_is_an_error_of_the_others() {
+    let source = Path::new(PROGRAMS).join("faults/file_ends.c");
+    let binary = compile(&prefix().join("bin/mpicc"), &source, "madmpi");
+    let binary = binary.to_string_lossy();
+    let modes = ["open", "before", "inside", "request", "split", "ordered", "view", "close"];
+    for driver in ["shm", "tcp"] {
+        for mode in modes {
+            for how in ["leave", "killed"] {
+                let file =
+                    Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("file-ends-{driver}"));
+                let name = file.to_string_lossy();
+                let args = ["run", "-n", "3", "--driver", driver, &binary, mode, how, &name];
+                let output = timed(common::mad(&args));
+                let _ = std::fs::remove_file(&file); // `open` may not have made it
+                let (out, err) = (common::out(&output), common::err(&output));
+                let mut told: Vec<&str> = out.lines().collect();
+                told.sort_unstable();
+                let label = format!("{mode} over {driver}, {how}: {out}{err}");
+                let rest = if mode == "open" { "" } else { "; before: there; close: it is gone" };
+                let line = |rank: u32| format!("rank {rank}: it is gone{rest}");
+                let expected = [line(0), line(2)];
+                if how == "leave" {
+                    assert_eq!(output.status.code(), Some(0), "{label}");
+                    assert_eq!(told, expected, "{label}");
+                } else {
+                    // The launcher may end the others before they say anything.
+                    assert_eq!(output.status.code(), Some(1), "{label}");
+                    assert!(told.iter().all(|&said| expected.iter().any(|e| e == said)), "{label}");
+                    assert!(err.contains("mad run: rank 1"), "{label}");
+                }
+            }
+        }
+    }
+}
+
 /// With `NMAD_CHECK=1` members that call different collectives hear of it, instead of waiting for ever.
 #[test]
 fn members_that_call_different_collectives_are_named() {

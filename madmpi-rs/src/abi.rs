@@ -6,6 +6,8 @@ use core::ffi::c_int;
 pub(crate) type MPI_Aint = isize;
 /// 64 bits.
 pub(crate) type MPI_Count = i64;
+/// 64 bits.
+pub(crate) type MPI_Offset = i64;
 
 macro_rules! handles {
     ($($name:ident)*) => {$(

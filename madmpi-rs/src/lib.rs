@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `calls` | the entry points of the ABI, by chapter: they convert arguments, and invoke error handlers |
 //! | `process` | initialising and finalising |
+//! | `file` | files: MPI-IO |
 //! | `win` | windows: one-sided communication |
 //! | `coll`, `p2p` | collectives; messages between two processes |
 //! | `request` | operations under way, waiting for them, their outcomes |
@@ -34,6 +35,7 @@ mod datatype;
 mod errcode;
 mod errhandler;
 mod error;
+mod file;
 mod group;
 mod handle;
 mod info;

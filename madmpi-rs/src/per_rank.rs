@@ -61,6 +61,11 @@ fn place() -> usize {
     mad_loader::current_rank().unwrap_or_else(|| ACTS.get())
 }
 
+/// The place in the process of the calling thread's rank, for threads that are to act for it.
+pub(crate) fn own_place() -> usize {
+    if are_several() { place() } else { 0 }
+}
+
 /// The calling green thread acts for the rank at this place, before and after its program runs there.
 pub(crate) fn acts_for(place: usize) {
     ACTS.set(place);

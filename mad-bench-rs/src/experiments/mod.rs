@@ -12,6 +12,7 @@ mod crunch;
 mod delegation;
 mod detect;
 mod events;
+mod files;
 mod idle;
 mod latency;
 mod locking;
@@ -33,7 +34,7 @@ mod threads;
 use crate::harness::experiment::Bench;
 
 /// Every bench.
-pub(crate) static BENCHES: [&Bench; 22] = [
+pub(crate) static BENCHES: [&Bench; 23] = [
     &apps::BENCH,
     &overlap::BENCH,
     &submit::BENCH,
@@ -49,6 +50,7 @@ pub(crate) static BENCHES: [&Bench; 22] = [
     &multirail::BENCH,
     &coll::BENCH,
     &onesided::BENCH,
+    &files::BENCH,
     &idle::BENCH,
     &overhead::BENCH,
     &detect::BENCH,

@@ -1,27 +1,17 @@
 //! Error handlers.
 
 use core::ffi::c_int;
-use std::sync::Arc;
 
 use super::entry::mpi;
 use crate::abi::*;
 use crate::args::{InOut, Out, out, read};
 use crate::comm;
-use crate::errhandler::{self, Files, Function, Kind, create, files, get, invoke};
-use crate::error::Fault;
+use crate::errhandler::{self, Function, Kind, create, get, invoke};
 use crate::session;
 
 /// The text for a handler that the program calls itself.
 pub(super) fn called(code: c_int) -> String {
     format!("the program reports error {code}: {}", crate::errcode::describe(code))
-}
-
-fn only_null(file: MPI_File) -> Result<(), Fault> {
-    if file == MPI_FILE_NULL {
-        return Ok(());
-    }
-    let why = "there are no files yet, only MPI_FILE_NULL";
-    Err(Fault::handle(MPI_ERR_FILE, "file", file.0, why).on(Arc::new(Files)))
 }
 
 mpi! {
@@ -80,18 +70,5 @@ mpi! {
         let session = session::get(session)?;
         invoke(&session.errhandler(), session.handle().0, errorcode, &called(errorcode));
         Ok(())
-    }
-
-    /// Sets the handler that files will have at first: there are no files yet, so only `MPI_FILE_NULL` has one.
-    fn MPI_File_set_errhandler(file: MPI_File, errhandler: MPI_Errhandler) {
-        only_null(file)?;
-        let errhandler = get(errhandler, Kind::File).map_err(|fault| fault.on(Arc::new(Files)))?;
-        errhandler::set_files(errhandler);
-        Ok(())
-    }
-
-    fn MPI_File_get_errhandler(file: MPI_File, errhandler: Out<MPI_Errhandler>) {
-        only_null(file)?;
-        errhandler.made("errhandler", MPI_ERRHANDLER_NULL, || files().handle())
     }
 }

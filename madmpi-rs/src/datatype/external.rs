@@ -183,17 +183,21 @@ pub(crate) fn pack(elements: &Elements, to: &mut [u8]) -> Result<(), Fault> {
     result
 }
 
-/// Unpacks elements from `from`, which has all of them.
-pub(crate) fn unpack(elements: &Elements, from: &[u8]) {
-    let mut from = from;
+/// Unpacks as many numbers of the elements as `from` has; how many bytes they have here.
+pub(crate) fn unpack(elements: &Elements, from: &[u8]) -> usize {
+    let (mut from, mut bytes) = (from, 0);
     let to = elements.address().cast::<u8>();
     each(elements.datatype.shape(), elements.count as usize, |at, _, (conversion, here, there)| {
-        let (number, rest) = from.split_at(there);
-        from = rest;
+        let Some((number, rest)) = from.split_at_checked(there) else {
+            from = &[];
+            return;
+        };
+        (from, bytes) = (rest, bytes + here);
         // SAFETY: the elements are writable.
         let into = unsafe { std::slice::from_raw_parts_mut(to.wrapping_offset(at), here) };
         import(conversion, number, into);
     });
+    bytes
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 #define COMM type(MPI_Comm)
 #define DATATYPE type(MPI_Datatype)
 #define ERRHANDLER type(MPI_Errhandler)
+#define FILE_HANDLE type(MPI_File)
 #define GROUP type(MPI_Group)
 #define INFO type(MPI_Info)
 #define MESSAGE type(MPI_Message)
@@ -27,6 +28,7 @@
 #define COMM integer
 #define DATATYPE integer
 #define ERRHANDLER integer
+#define FILE_HANDLE integer
 #define GROUP integer
 #define INFO integer
 #define MESSAGE integer

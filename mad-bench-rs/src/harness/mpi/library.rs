@@ -18,7 +18,7 @@ macro_rules! sources {
     ($($name:literal),*) => { [$(($name, include_str!(concat!("../../../peers/mpi/", $name)))),*] };
 }
 
-const SOURCES: [Source; 18] = sources![
+const SOURCES: [Source; 19] = sources![
     "peer.h",
     "app.h",
     "spin.h",
@@ -35,6 +35,7 @@ const SOURCES: [Source; 18] = sources![
     "montecarlo.c",
     "coll.c",
     "onesided.c",
+    "files.c",
     "reactivity.c",
     "idle.c"
 ];

@@ -1,0 +1,205 @@
+//! Access to data: reads and writes, at which place of the file, alone or with the other ranks.
+
+use std::sync::Arc;
+
+use super::File;
+use super::collective::{self, Part};
+use super::errors::fault;
+use super::representation::Bytes;
+use super::transfer::{self, Buffer, Progress};
+use super::view::View;
+use crate::abi::*;
+use crate::datatype::{Choice, Elements};
+use crate::error::Fault;
+
+/// Where an access begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// So many etypes from the view's beginning.
+    At(MPI_Offset),
+    /// The rank's own pointer.
+    Own,
+    /// The shared pointer.
+    Shared,
+    /// The shared pointer, one rank after the other.
+    Ordered,
+}
+
+/// An access, as a call names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Access {
+    pub(crate) writes: bool,
+    pub(crate) place: Place,
+    pub(crate) collective: bool,
+}
+
+/// An access that can be carried out, by any thread.
+pub(super) struct Prepared {
+    access: Access,
+    view: Arc<View>,
+    /// The series of its collectives, if it is one.
+    series: Option<u16>,
+    /// The data, and where they are in the view, in bytes. A rank that has failed takes part in collectives without.
+    data: Result<(Elements, Bytes, u64), Fault>,
+}
+
+impl Prepared {
+    /// Whether it calls functions of the program.
+    pub(super) fn calls_program(&self) -> bool {
+        self.view.representation.calls_program()
+    }
+
+    /// Carries it out.
+    ///
+    /// # Errors
+    /// The file, or another rank, has failed; a rank has died.
+    pub(super) fn run(self, file: &File) -> Result<MPI_Status, Fault> {
+        let Prepared { access, view, series, mut data } = self;
+        let writes = access.writes;
+        let done = match (series, &mut data) {
+            // The places of ordered accesses are all that their ranks have to agree on.
+            (Some(series), data) if access.place != Place::Ordered => {
+                let (position, len) =
+                    data.as_ref().map_or((0, 0), |(_, bytes, at)| (*at, bytes.len()));
+                let (view, len) = (&*view, len as u64);
+                let part = Part { file, view, series, position, len, writes };
+                let buffer = match data {
+                    Ok((_, bytes, _)) => Ok(buffer(bytes, writes)),
+                    Err(fault) => Err(fault.clone()),
+                };
+                collective::access(&part, buffer)?
+            }
+            (_, Ok((_, bytes, position))) => {
+                file.transfer(&view, *position, buffer(bytes, writes))?
+            }
+            (_, Err(fault)) => return Err(fault.clone()),
+        };
+        let (elements, bytes, _) = data?;
+        let len = if writes {
+            elements.len()
+        } else {
+            view.representation.incoming(&elements, &bytes, done as usize)?
+        };
+        Ok(MPI_Status::of(MPI_UNDEFINED, MPI_UNDEFINED, len))
+    }
+}
+
+/// The bytes of an access, as the file takes them.
+fn buffer(bytes: &mut Bytes, writes: bool) -> Buffer<'_> {
+    if writes { Buffer::From(bytes.get()) } else { Buffer::Into(bytes.get_mut()) }
+}
+
+impl File {
+    /// # Errors
+    /// The file was not opened for that.
+    fn check(&self, access: Access) -> Result<(), Fault> {
+        let mode = self.amode;
+        if access.writes && mode & MPI_MODE_RDONLY != 0 {
+            return Err(Fault::new(MPI_ERR_READ_ONLY, "the file was opened with MPI_MODE_RDONLY"));
+        }
+        if !access.writes && mode & MPI_MODE_WRONLY != 0 {
+            return Err(Fault::new(MPI_ERR_ACCESS, "the file was opened with MPI_MODE_WRONLY"));
+        }
+        let sequential = mode & MPI_MODE_SEQUENTIAL != 0;
+        if sequential && matches!(access.place, Place::At(_) | Place::Own) {
+            let why = "the file was opened with MPI_MODE_SEQUENTIAL: only the shared pointer is to be used";
+            return Err(Fault::new(MPI_ERR_UNSUPPORTED_OPERATION, why));
+        }
+        Ok(())
+    }
+
+    /// The elements, their bytes in the file, and how many etypes they are.
+    fn described(
+        &self,
+        view: &View,
+        access: Access,
+        choice: Choice,
+    ) -> Result<(Elements, i64), Fault> {
+        self.check(access)?;
+        let elements = choice.elements()?.checked()?;
+        let len = view.representation.len(&elements)?;
+        if !len.is_multiple_of(view.unit) {
+            let why = format!("an etype of the view has {}", view.unit);
+            let value = format_args!("elements of {len} bytes");
+            return Err(Fault::argument(MPI_ERR_IO, "count", value, &why));
+        }
+        Ok((elements, (len / view.unit) as i64))
+    }
+
+    /// Prepares an access: its place is known, and its pointer moved, when this returns.
+    ///
+    /// # Errors
+    /// An argument of an access that is not collective is not acceptable; a rank has died.
+    pub(super) fn prepare(&self, access: Access, choice: Choice) -> Result<Prepared, Fault> {
+        let view = self.view();
+        let series = access.collective.then(|| self.comm.series_of_call().number());
+        let described = self.described(&view, access, choice);
+        let etypes = described.as_ref().map_or(0, |(_, etypes)| *etypes);
+        let place = match (access.place, series) {
+            (Place::Ordered, Some(series)) => {
+                let (before, all) = collective::order(self, series, etypes)?;
+                let begin = collective::from_first(self, series, || self.shared.add(all))?;
+                begin + before
+            }
+            (Place::At(at), _) => at,
+            (Place::Own, _) => self.advance(etypes),
+            (Place::Shared | Place::Ordered, _) if described.is_ok() => self.shared.add(etypes)?,
+            _ => 0,
+        };
+        let data = described.and_then(|(elements, _)| {
+            let position = u64::try_from(place).ok().and_then(|place| place.checked_mul(view.unit));
+            let position = position.ok_or_else(|| {
+                Fault::argument(
+                    MPI_ERR_ARG,
+                    "offset",
+                    place,
+                    "it must not be negative, nor beyond all files",
+                )
+            })?;
+            view.map.check(view.disp, position, view.representation.len(&elements)?)?;
+            let bytes = match access.writes {
+                true => view.representation.outgoing(&elements)?,
+                false => view.representation.room(&elements)?,
+            };
+            Ok((elements, bytes, position))
+        });
+        if series.is_none()
+            && let Err(fault) = data
+        {
+            return Err(fault);
+        }
+        Ok(Prepared { access, view, series, data })
+    }
+
+    /// Reads or writes bytes of the view, by this rank alone; how many bytes.
+    ///
+    /// # Errors
+    /// The file has failed.
+    pub(super) fn transfer(
+        &self,
+        view: &View,
+        position: u64,
+        bytes: Buffer<'_>,
+    ) -> Result<u64, Fault> {
+        let extents = view.extents(position, bytes.len());
+        let (sieve, writes) = (self.hints().sieve, matches!(bytes, Buffer::From(_)));
+        let go = || {
+            let (Progress { bytes, error }, what) = match bytes {
+                Buffer::From(bytes) => (transfer::write(&self.file, extents, bytes), "writing"),
+                Buffer::Into(bytes) => {
+                    (transfer::read(&self.file, extents, bytes, sieve), "reading")
+                }
+            };
+            error.map_or(Ok(bytes), |error| Err(fault(&self.says(what), &error)))
+        };
+        if self.is_atomic() { self.shared.locked(writes, go) } else { go() }
+    }
+}
+
+/// The blocking form.
+///
+/// # Errors
+/// An argument is not acceptable; the file or another rank has failed; a rank has died.
+pub(crate) fn run(file: &File, access: Access, choice: Choice) -> Result<MPI_Status, Fault> {
+    file.prepare(access, choice)?.run(file)
+}

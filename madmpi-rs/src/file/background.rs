@@ -1,0 +1,150 @@
+//! Accesses that go on while the program does something else: each on a green thread, which waits for the file and for
+//! messages as any other does.
+//!
+//! A rank that is a green thread itself has them in its own runtime, as reactive threads. A rank that is a process gets a
+//! runtime with one reactive virtual processor when it first needs it; the session's I/O manager serves it, and it sleeps
+//! while nothing is to be done.
+//!
+//! Rejected: a request of the ring for each extent (a collective access is messages and extents by turns: the same state
+//! machine as a thread, by hand); kernel threads (each of them would wait in a system call).
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, OnceLock};
+
+use marcel::Mode;
+use marcel::sync::channel::{self, Sender};
+use newmad::raw::Awaited;
+use pioman::{Completion, Manager};
+
+use super::File;
+use super::access::Access;
+use crate::abi::*;
+use crate::datatype::Choice;
+use crate::error::Fault;
+use crate::per_rank;
+use crate::request::{Operation, Outcome};
+
+/// An access under way.
+pub(crate) struct Background {
+    file: Arc<File>,
+    done: Completion,
+    status: OnceLock<Result<MPI_Status, Fault>>,
+}
+
+impl Operation for Background {
+    fn awaited(&self) -> Option<Awaited<'_>> {
+        self.file.comm.session.awaited(&self.done).pending()
+    }
+
+    fn outcome(&self) -> Outcome {
+        match self.status.get() {
+            Some(Ok(status)) => Outcome { status: *status, fault: None },
+            Some(Err(fault)) => Outcome::failed(fault.clone().on(self.file.clone())),
+            None => Outcome::failed(lost().on(self.file.clone())),
+        }
+    }
+
+    fn cancel(&self) -> Result<(), Fault> {
+        let why =
+            "argument request is the request of an access to a file, which cannot be cancelled";
+        Err(Fault::new(MPI_ERR_REQUEST, why).on(self.file.clone()))
+    }
+}
+
+#[cold]
+fn lost() -> Fault {
+    Fault::new(MPI_ERR_INTERN, "the thread of an access to a file has ended before it")
+}
+
+/// Completes the access when its thread ends, whatever ends it.
+struct End(Arc<Background>);
+
+impl Drop for End {
+    fn drop(&mut self) {
+        self.0.done.complete();
+    }
+}
+
+/// Begins an access.
+///
+/// # Errors
+/// An argument is not acceptable; the system starts no thread.
+pub(crate) fn begin(
+    file: &Arc<File>,
+    access: Access,
+    choice: Choice,
+) -> Result<Arc<Background>, Fault> {
+    let prepared = file.prepare(access, choice)?;
+    let (done, status) = (Completion::new(), OnceLock::new());
+    let access = Arc::new(Background { file: file.clone(), done, status });
+    let (end, place) = (End(access.clone()), per_rank::own_place());
+    let in_program = prepared.calls_program();
+    let work = move || {
+        let End(access) = &end;
+        let ran = catch_unwind(AssertUnwindSafe(|| prepared.run(&access.file)));
+        let _ = access.status.set(ran.unwrap_or_else(|_| Err(lost())));
+    };
+    if in_program {
+        // Its functions are called inside the program's calls only.
+        work();
+    } else {
+        spawn(file, move || {
+            per_rank::acts_for(place);
+            work();
+        })?;
+    }
+    Ok(access)
+}
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// The runtime of a rank that is a process: a reactive thread starts those of the accesses.
+struct Runtime {
+    jobs: Sender<Job>,
+    _threads: marcel::Runtime,
+}
+
+impl Runtime {
+    fn new(manager: &Arc<Manager>) -> Result<Runtime, String> {
+        let builder = marcel::Runtime::builder().mode(manager.mode()).vps(1).hooks(manager.clone());
+        let builder = if manager.mode() == Mode::Smp { builder.reactive(1) } else { builder };
+        let threads = builder.build().map_err(|error| error.to_string())?;
+        let (jobs, inbox) = channel::unbounded::<Job>();
+        let start = move || {
+            let serve = move || {
+                while let Ok(job) = inbox.recv() {
+                    // Without memory for a thread the job is dropped, and says so.
+                    let _ = thread().spawn_detached(job);
+                }
+            };
+            thread().spawn_detached(serve).map(drop).map_err(|error| error.to_string())
+        };
+        let started = threads.spawn(start).join();
+        started.unwrap_or_else(|_| Err("its first thread has ended".to_owned()))?;
+        Ok(Runtime { jobs, _threads: threads })
+    }
+}
+
+/// A reactive one: the kernel lets it preempt what computes.
+fn thread() -> marcel::Builder {
+    marcel::Builder::new().name("file access").reactive(true)
+}
+
+/// Starts a green thread.
+fn spawn(file: &File, work: impl FnOnce() + Send + 'static) -> Result<(), Fault> {
+    static RUNTIME: OnceLock<Result<Runtime, String>> = OnceLock::new();
+    let failed = |why: String| {
+        Fault::new(MPI_ERR_OTHER, format!("no thread for an access to a file: {why}"))
+    };
+    if marcel::is_green() {
+        return thread().spawn_detached(work).map(drop).map_err(|error| failed(error.to_string()));
+    }
+    let manager = file.comm.session.manager();
+    if manager.mode() == Mode::NoThread {
+        work();
+        return Ok(());
+    }
+    let runtime = RUNTIME.get_or_init(|| Runtime::new(manager));
+    let runtime = runtime.as_ref().map_err(|why| failed(why.clone()))?;
+    runtime.jobs.send(Box::new(work)).map_err(|_| failed("its runtime has stopped".to_owned()))
+}

@@ -1,0 +1,481 @@
+//! Collective access, in two phases: ranks bring their data to aggregators, each of which writes a part of the file in long
+//! rows; reads go the other way round.
+//!
+//! ```text
+//!   what all access      ├────────── domain of aggregator 0 ──────────┼────────── domain of aggregator 1 ────────┤
+//!   rounds               ├─ buffer ─┼─ buffer ─┼─ …                  ├─ buffer ─┼─ …
+//! ```
+//! In each round every rank tells every aggregator which bytes of the round it has, as strips, with the data if it writes.
+//! The places of a view ascend with its data, so a round is a part of each rank's data.
+//!
+//! Ranks whose pieces are long, or lie apart from the others', access the file by themselves: all know the bounds of all.
+//!
+//! # Errors
+//! A rank whose arguments are wrong takes part without data; an aggregator that cannot write goes on without writing. At the
+//! end all learn who has failed, and fail with it: a rank that is told that its data are written can rely on it. If a rank
+//! dies, the collectives of the group fail at all others.
+//!
+//! An aggregator does not write what no rank has sent, not even with what was there.
+
+use newmad::coll::Group;
+
+use super::File;
+use super::errors::{elsewhere, fault};
+use super::hints::{Aggregate, Hints};
+use super::map::Extent;
+use super::strips::{Covered, Strips};
+use super::transfer::{self, Buffer, Progress};
+use super::view::View;
+use crate::abi::*;
+use crate::error::Fault;
+
+/// Domains begin at multiples of it.
+const PAGE: u64 = 4096;
+/// Pieces that are longer on average are not worth a way over an aggregator.
+const LONG: u64 = 64 << 10;
+/// A read of an aggregator goes on over gaps up to this length.
+const GAP: u64 = 64 << 10;
+
+/// The part of a rank in a collective access.
+pub(super) struct Part<'a> {
+    pub(super) file: &'a File,
+    pub(super) view: &'a View,
+    /// The number of the series of its collectives.
+    pub(super) series: u16,
+    pub(super) position: u64,
+    pub(super) len: u64,
+    pub(super) writes: bool,
+}
+
+/// What all know of the access.
+struct Domains {
+    begin: u64,
+    end: u64,
+    /// Bytes of each aggregator's.
+    each: u64,
+    aggregators: u64,
+    buffer: u64,
+    ranks: u64,
+}
+
+impl Domains {
+    fn new(begin: u64, end: u64, ranks: u64, hints: &Hints) -> Domains {
+        let base = begin / PAGE * PAGE;
+        let most = if hints.aggregators == 0 { ranks } else { hints.aggregators.min(ranks) };
+        let aggregators = most.min((end - base).div_ceil(PAGE)).max(1);
+        let each = (end - base).div_ceil(aggregators).next_multiple_of(PAGE);
+        let aggregators = (end - base).div_ceil(each);
+        Domains {
+            begin: base,
+            end,
+            each,
+            aggregators,
+            buffer: hints.buffer.next_multiple_of(PAGE),
+            ranks,
+        }
+    }
+
+    fn rounds(&self) -> u64 {
+        self.each.div_ceil(self.buffer)
+    }
+
+    /// The rank of an aggregator.
+    fn rank(&self, aggregator: u64) -> usize {
+        (aggregator * self.ranks / self.aggregators) as usize
+    }
+
+    /// The aggregator that a rank is.
+    fn aggregator(&self, rank: u64) -> Option<u64> {
+        (0..self.aggregators).find(|&aggregator| self.rank(aggregator) as u64 == rank)
+    }
+
+    /// The bytes of the file that an aggregator has in a round.
+    fn bytes(&self, aggregator: u64, round: u64) -> (u64, u64) {
+        let domain = self.begin + aggregator * self.each;
+        let end = (domain + self.each).min(self.end);
+        let begin = (domain + round * self.buffer).min(end);
+        (begin, (begin + self.buffer).min(end))
+    }
+}
+
+/// Collectives of words and bytes, in a series.
+struct Exchange<'a> {
+    group: &'a Group,
+    series: u16,
+}
+
+impl Exchange<'_> {
+    /// What each rank says.
+    fn gather<const N: usize>(&self, own: [u64; N]) -> Result<Vec<[u64; N]>, Fault> {
+        let all = vec![[0; N]; self.group.size() as usize];
+        Ok(self.group.allgather(vec![own], all).start_in(self.series)?.wait()?)
+    }
+
+    /// Sends each rank its bytes; gives what each has sent.
+    fn exchange(&self, out: &[Vec<u8>]) -> Result<Vec<Vec<u8>>, Fault> {
+        let sends: Vec<usize> = out.iter().map(Vec::len).collect();
+        let words: Vec<u64> = sends.iter().map(|&len| len as u64).collect();
+        let receives = vec![0; words.len()];
+        let receives = self.group.alltoall(words, receives).start_in(self.series)?.wait()?;
+        let receives: Vec<usize> = receives.into_iter().map(|len: u64| len as usize).collect();
+        let into = vec![0u8; receives.iter().sum()];
+        let came =
+            self.group.alltoallv(out.concat(), &sends, into, &receives).start_in(self.series)?;
+        let came = came.wait()?;
+        let mut rest = &came[..];
+        let part = |len: usize| {
+            let (part, others) = rest.split_at(len);
+            rest = others;
+            part.to_vec()
+        };
+        Ok(receives.into_iter().map(part).collect())
+    }
+}
+
+/// What a rank says of its part.
+#[derive(Clone, Copy)]
+struct Summary {
+    class: u64,
+    begin: u64,
+    end: u64,
+    piece: u64,
+    ascends: bool,
+}
+
+impl Summary {
+    fn is_empty(self) -> bool {
+        self.begin == self.end
+    }
+}
+
+/// Accesses the file as all ranks do, with the bytes of the program; how many bytes.
+///
+/// # Errors
+/// The fault of the arguments; another rank has failed, or has died.
+pub(super) fn access(part: &Part<'_>, bytes: Result<Buffer<'_>, Fault>) -> Result<u64, Fault> {
+    let exchange = Exchange { group: part.file.comm.coll_group()?, series: part.series };
+    let (bytes, wrong) = match bytes {
+        Ok(bytes) => (bytes, None),
+        Err(fault) => (Buffer::none(part.writes), Some(fault)),
+    };
+    let own = part.summary(wrong.as_ref());
+    let all = exchange.gather([own.class, own.begin, own.end, own.piece, own.ascends.into()])?;
+    let of = |&[class, begin, end, piece, ascends]: &[u64; 5]| Summary {
+        class,
+        begin,
+        end,
+        piece,
+        ascends: ascends != 0,
+    };
+    let all: Vec<Summary> = all.iter().map(of).collect();
+    let hints = part.file.hints();
+    let done = match aggregate(&all, if part.writes { hints.on_write } else { hints.on_read }) {
+        Some((begin, end)) if !part.file.is_atomic() => {
+            let domains = Domains::new(begin, end, all.len() as u64, &hints);
+            let (done, failed) = part.by_aggregators(&exchange, &domains, bytes)?;
+            let classes =
+                exchange.gather([failed.as_ref().map_or(0, |fault| fault.class as u64)])?;
+            let other = classes.iter().position(|&[class]| class != 0);
+            match (failed, other) {
+                (Some(fault), _) => Err(fault),
+                (None, Some(rank)) => {
+                    Err(elsewhere("the collective access", rank, classes[rank][0]))
+                }
+                (None, None) => Ok(done),
+            }
+        }
+        _ if wrong.is_some() => Ok(0),
+        _ => part.file.transfer(part.view, part.position, bytes),
+    };
+    match wrong {
+        Some(fault) => Err(fault),
+        None => done,
+    }
+}
+
+/// The bytes that all ranks access, if it is worth to bring them to aggregators.
+fn aggregate(all: &[Summary], choice: Aggregate) -> Option<(u64, u64)> {
+    let parts = || all.iter().filter(|part| !part.is_empty());
+    let begin = parts().map(|part| part.begin).min()?;
+    let end = parts().map(|part| part.end).max()?;
+    let apart = || parts().zip(parts().skip(1)).all(|(part, next)| part.end <= next.begin);
+    let long = || parts().all(|part| part.piece >= LONG);
+    let worth = match choice {
+        Aggregate::Never => false,
+        Aggregate::Always => true,
+        Aggregate::Automatic => !apart() && !long(),
+    };
+    (worth && all.iter().all(|part| part.ascends)).then_some((begin, end))
+}
+
+impl Part<'_> {
+    fn summary(&self, wrong: Option<&Fault>) -> Summary {
+        let ends = || {
+            let last = self.position + self.len.checked_sub(1)?;
+            let place = |position| Some(self.view.map.place(position)? + self.view.disp);
+            Some((place(self.position)?, place(last)? + 1))
+        };
+        let (begin, end) = wrong.map_or_else(ends, |_| None).unwrap_or((0, 0));
+        Summary {
+            class: wrong.map_or(0, |fault| fault.class as u64),
+            begin,
+            end,
+            piece: self.view.map.piece(),
+            ascends: self.view.map.ascends() || begin == end,
+        }
+    }
+
+    /// The positions of this rank's data that an aggregator has in a round, as bytes of the access.
+    fn of_round(&self, domains: &Domains, aggregator: u64, round: u64) -> (u64, u64) {
+        let (begin, end) = domains.bytes(aggregator, round);
+        let position =
+            |place| self.view.position(place).clamp(self.position, self.position + self.len);
+        (position(begin) - self.position, position(end) - self.position)
+    }
+
+    /// Both phases; what this rank's part has come to, and its fault as an aggregator.
+    fn by_aggregators(
+        &self,
+        exchange: &Exchange<'_>,
+        domains: &Domains,
+        mut bytes: Buffer<'_>,
+    ) -> Result<(u64, Option<Fault>), Fault> {
+        let ranks = domains.ranks as usize;
+        let own = domains.aggregator(exchange.group.rank().into());
+        let len = bytes.len();
+        let (mut done, mut failed, mut buffer) = (0, None, Vec::new());
+        for round in 0..domains.rounds() {
+            let mut out = vec![Vec::new(); ranks];
+            for aggregator in 0..domains.aggregators {
+                let (first, last) = self.of_round(domains, aggregator, round);
+                let (first, last) = (first.min(len), last.min(len));
+                if first == last {
+                    continue;
+                }
+                let message = &mut out[domains.rank(aggregator)];
+                let extents = self.view.extents(self.position + first, last - first);
+                Strips::of(extents).encode(message);
+                if let Buffer::From(bytes) = bytes {
+                    message.extend_from_slice(&bytes[first as usize..last as usize]);
+                }
+            }
+            let came = exchange.exchange(&out)?;
+            drop(out);
+            let round_of = |aggregator| domains.bytes(aggregator, round);
+            match &mut bytes {
+                Buffer::From(_) => {
+                    if let Some(place) = own.map(round_of) {
+                        let written = self.write(place, &came, &mut buffer, failed.is_some());
+                        failed = failed.or(written.err());
+                    }
+                }
+                Buffer::Into(bytes) => {
+                    let read = own.map(round_of).map(|place| self.read(place, &came, &mut buffer));
+                    let replies = match read {
+                        Some(Ok(replies)) => replies,
+                        Some(Err(fault)) => {
+                            failed.get_or_insert(fault);
+                            vec![Vec::new(); ranks]
+                        }
+                        None => vec![Vec::new(); ranks],
+                    };
+                    done += self.take(exchange, domains, round, replies, bytes)?;
+                }
+            }
+        }
+        Ok((if self.writes { len } else { done }, failed))
+    }
+
+    /// Writes what has come for a round.
+    fn write(
+        &self,
+        (begin, end): (u64, u64),
+        came: &[Vec<u8>],
+        buffer: &mut Vec<u8>,
+        only_check: bool,
+    ) -> Result<(), Fault> {
+        let span = (end - begin) as usize;
+        if buffer.len() < span {
+            buffer.resize(span, 0);
+        }
+        let mut covered = Covered::new(span);
+        for message in came.iter().filter(|message| !message.is_empty()) {
+            let (strips, mut data) = Strips::decode(message, (begin, end)).ok_or_else(garbled)?;
+            if data.len() as u64 != strips.len() {
+                return Err(garbled());
+            }
+            for Extent { at, len } in strips.extents() {
+                let (at, len) = ((at - begin) as usize, len as usize);
+                buffer[at..at + len].copy_from_slice(&data[..len]);
+                covered.add(at, len);
+                data = &data[len..];
+            }
+        }
+        if only_check {
+            return Ok(());
+        }
+        for (at, to) in covered.rows(0) {
+            let row = Extent { at: begin + at as u64, len: (to - at) as u64 };
+            let Progress { error, .. } =
+                transfer::write(&self.file.file, [row].into_iter(), &buffer[at..to]);
+            if let Some(error) = error {
+                return Err(fault(&self.file.says("writing"), &error));
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads what the ranks have asked for in a round: a reply to each, shorter where the file ends.
+    fn read(
+        &self,
+        (begin, end): (u64, u64),
+        came: &[Vec<u8>],
+        buffer: &mut Vec<u8>,
+    ) -> Result<Vec<Vec<u8>>, Fault> {
+        let span = (end - begin) as usize;
+        if buffer.len() < span {
+            buffer.resize(span, 0);
+        }
+        let mut covered = Covered::new(span);
+        let mut asked = Vec::with_capacity(came.len());
+        for message in came {
+            let strips = match message.is_empty() {
+                true => Strips::default(),
+                false => Strips::decode(message, (begin, end)).ok_or_else(garbled)?.0,
+            };
+            for Extent { at, len } in strips.extents() {
+                covered.add((at - begin) as usize, len as usize);
+            }
+            asked.push(strips);
+        }
+        let mut limit = end;
+        for (at, to) in covered.rows(GAP as usize) {
+            let row = Extent { at: begin + at as u64, len: (to - at) as u64 };
+            let Progress { bytes, error } =
+                transfer::read(&self.file.file, [row].into_iter(), &mut buffer[at..to], u64::MAX);
+            if let Some(error) = error {
+                return Err(fault(&self.file.says("reading"), &error));
+            }
+            if bytes < row.len {
+                limit = row.at + bytes;
+                break;
+            }
+        }
+        let reply = |strips: &Strips| {
+            let mut reply = Vec::with_capacity(strips.len() as usize);
+            for extent in strips.extents() {
+                let to = extent.end().min(limit);
+                if to > extent.at {
+                    reply.extend_from_slice(
+                        &buffer[(extent.at - begin) as usize..(to - begin) as usize],
+                    );
+                }
+                if to < extent.end() {
+                    break;
+                }
+            }
+            reply
+        };
+        Ok(asked.iter().map(reply).collect())
+    }
+
+    /// Exchanges the replies of a round, and takes this rank's; how many bytes came before the end of the file.
+    fn take(
+        &self,
+        exchange: &Exchange<'_>,
+        domains: &Domains,
+        round: u64,
+        replies: Vec<Vec<u8>>,
+        bytes: &mut [u8],
+    ) -> Result<u64, Fault> {
+        let came = exchange.exchange(&replies)?;
+        let mut done = 0;
+        for aggregator in 0..domains.aggregators {
+            let (first, last) = self.of_round(domains, aggregator, round);
+            let (first, last) =
+                ((first as usize).min(bytes.len()), (last as usize).min(bytes.len()));
+            let reply = &came[domains.rank(aggregator)];
+            let len = reply.len().min(last - first);
+            bytes[first..first + len].copy_from_slice(&reply[..len]);
+            done += len as u64;
+        }
+        Ok(done)
+    }
+}
+
+#[cold]
+fn garbled() -> Fault {
+    Fault::new(MPI_ERR_INTERN, "a rank asks for bytes that the round does not have")
+}
+
+/// The places of the ranks' elements in an ordered access: how many etypes the ranks before this one have, and all together.
+///
+/// # Errors
+/// A rank has died.
+pub(super) fn order(file: &File, series: u16, etypes: i64) -> Result<(i64, i64), Fault> {
+    let exchange = Exchange { group: file.comm.coll_group()?, series };
+    let all = exchange.gather([etypes as u64])?;
+    let sum = |parts: &[[u64; 1]]| parts.iter().map(|&[etypes]| etypes as i64).sum();
+    Ok((sum(&all[..exchange.group.rank() as usize]), sum(&all)))
+}
+
+/// What the first rank says, or its class if it has failed.
+///
+/// # Errors
+/// The first rank has failed; a rank has died.
+pub(super) fn from_first(
+    file: &File,
+    series: u16,
+    own: impl FnOnce() -> Result<i64, Fault>,
+) -> Result<i64, Fault> {
+    let exchange = Exchange { group: file.comm.coll_group()?, series };
+    let own = if exchange.group.rank() == 0 { Some(own()) } else { None };
+    let words = match &own {
+        Some(Ok(value)) => [0, *value as u64],
+        Some(Err(fault)) => [fault.class as u64, 0],
+        None => [0, 0],
+    };
+    let all = exchange.gather(words)?;
+    match (own, all[0]) {
+        (Some(own), _) => own,
+        (None, [0, value]) => Ok(value as i64),
+        (None, [class, _]) => Err(elsewhere("the collective call", 0, class)),
+    }
+}
+
+/// Whether all ranks have the same word; fails at all if a rank has failed.
+///
+/// # Errors
+/// The words differ; a rank has failed or died.
+pub(super) fn same(file: &File, what: &str, own: Result<u64, Fault>) -> Result<(), Fault> {
+    let series = file.comm.series_of_call().number();
+    let exchange = Exchange { group: file.comm.coll_group()?, series };
+    let words = match &own {
+        Ok(word) => [0, *word],
+        Err(fault) => [fault.class as u64, 0],
+    };
+    let all = exchange.gather(words)?;
+    own?;
+    if let Some(rank) = all.iter().position(|&[class, _]| class != 0) {
+        return Err(elsewhere("the collective call", rank, all[rank][0]));
+    }
+    if all.iter().any(|&[_, word]| word != all[0][1]) {
+        let why = "all ranks must give the same";
+        return Err(Fault::argument(MPI_ERR_NOT_SAME, what, "not the same at all ranks", why));
+    }
+    Ok(())
+}
+
+/// The words of the first rank.
+///
+/// # Errors
+/// A rank has failed or died.
+pub(super) fn words_of_first<const N: usize>(
+    file: &File,
+    own: Result<[u64; N], Fault>,
+) -> Result<[u64; N], Fault> {
+    same(file, "info", own.as_ref().map(|_| 0).map_err(Fault::clone))?;
+    let series = file.comm.series_of_call().number();
+    let exchange = Exchange { group: file.comm.coll_group()?, series };
+    Ok(exchange.gather(own?)?[0])
+}

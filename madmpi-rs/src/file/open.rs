@@ -1,0 +1,274 @@
+//! Opening, closing and deleting files; their size, and what is on the disk.
+
+use core::ffi::c_int;
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
+
+use marcel::plumbing::KernelMutex;
+use pioman::fs;
+
+use super::collective::{from_first, same};
+use super::errors::{class, elsewhere, fault};
+use super::hints::{Hints, WORDS};
+use super::shared::Shared;
+use super::view::View;
+use super::{FILES, File, Settings};
+use crate::abi::*;
+use crate::comm::{Agreement, Comm};
+use crate::errhandler;
+use crate::error::Fault;
+use crate::handle::Ref;
+
+/// Checks the mode of access.
+///
+/// # Errors
+/// Its bits do not go together.
+fn check_amode(amode: c_int) -> Result<(), Fault> {
+    const ACCESS: c_int = MPI_MODE_RDONLY | MPI_MODE_RDWR | MPI_MODE_WRONLY;
+    const KNOWN: c_int = ACCESS
+        | MPI_MODE_APPEND
+        | MPI_MODE_CREATE
+        | MPI_MODE_DELETE_ON_CLOSE
+        | MPI_MODE_EXCL
+        | MPI_MODE_SEQUENTIAL
+        | MPI_MODE_UNIQUE_OPEN;
+    let why = if amode & !KNOWN != 0 {
+        "it has bits that are no mode"
+    } else if (amode & ACCESS).count_ones() != 1 {
+        "it has exactly one of MPI_MODE_RDONLY, MPI_MODE_RDWR and MPI_MODE_WRONLY"
+    } else if amode & MPI_MODE_RDONLY != 0 && amode & (MPI_MODE_CREATE | MPI_MODE_EXCL) != 0 {
+        "MPI_MODE_CREATE and MPI_MODE_EXCL do not go with MPI_MODE_RDONLY"
+    } else if amode & MPI_MODE_RDWR != 0 && amode & MPI_MODE_SEQUENTIAL != 0 {
+        "MPI_MODE_SEQUENTIAL does not go with MPI_MODE_RDWR"
+    } else {
+        return Ok(());
+    };
+    Err(Fault::argument(MPI_ERR_AMODE, "amode", amode, why))
+}
+
+/// Opens the file at this rank.
+fn open_here(path: &Path, amode: c_int, permissions: u32, creates: bool) -> io::Result<fs::File> {
+    let mut options = fs::OpenOptions::new();
+    options.read(amode & (MPI_MODE_RDONLY | MPI_MODE_RDWR) != 0);
+    options.write(amode & (MPI_MODE_WRONLY | MPI_MODE_RDWR) != 0);
+    if creates {
+        options.create(amode & MPI_MODE_CREATE != 0).mode(permissions);
+        options.create_new(amode & MPI_MODE_CREATE != 0 && amode & MPI_MODE_EXCL != 0);
+    }
+    let file = options.open(path)?;
+    // A folder opens for reading, and every access fails then.
+    if file.metadata()?.is_dir() {
+        return Err(io::Error::from_raw_os_error(libc::EISDIR));
+    }
+    Ok(file)
+}
+
+/// The path that the program names.
+fn path(name: &[u8]) -> PathBuf {
+    // ROMIO's file systems have prefixes; all of them are the system's here.
+    const PREFIXES: [&[u8]; 3] = [b"ufs:", b"nfs:", b"file:"];
+    let name = PREFIXES.iter().find_map(|prefix| name.strip_prefix(*prefix)).unwrap_or(name);
+    PathBuf::from(OsStr::from_bytes(name))
+}
+
+/// Opens a file at all ranks of a communicator.
+///
+/// # Errors
+/// An argument of a rank is not acceptable; a rank cannot open it, and so no rank has; a rank has died.
+pub(crate) fn open(
+    comm: &Comm,
+    name: Result<&[u8], Fault>,
+    amode: c_int,
+    info: MPI_Info,
+) -> Result<MPI_File, Fault> {
+    comm.check_intra()?;
+    let mut hints = Hints::default();
+    let wanted = hints.take(info).and(check_amode(amode)).and(name).map(path);
+    let comm = Ref::Shared(comm.hidden_twin()?);
+    let group = Agreement::of_comm(&comm)?;
+    let class_of = |wrong: Option<&Fault>| wrong.map_or(0, |fault| fault.class as u64);
+    // Whose arguments are wrong; whether all have the same mode; the hints of the first.
+    let mut words = [0; WORDS + 2];
+    words[..2].copy_from_slice(&[class_of(wanted.as_ref().err()), amode as u64]);
+    words[2..].copy_from_slice(&hints.words());
+    let [all, _] = group.gather(words)?;
+    let path = wanted?;
+    if let Some(rank) = all.iter().position(|words| words[0] != 0) {
+        return Err(elsewhere("MPI_File_open", rank, all[rank][0]));
+    }
+    if all.iter().any(|words| words[1] != all[0][1]) {
+        let why = "all ranks open a file in the same mode";
+        return Err(Fault::argument(MPI_ERR_NOT_SAME, "amode", amode, why));
+    }
+    hints = Hints::of(std::array::from_fn(|index| all[0][index + 2]));
+    // The first rank creates the file, the others find it.
+    let what = format!("opening {}", path.display());
+    let mut file = None;
+    for turn in 0..2 {
+        let opened = match (comm.rank() == 0) == (turn == 0) {
+            true => Some(open_here(&path, amode, hints.permissions, turn == 0)),
+            false => None,
+        };
+        let failed = opened.as_ref().and_then(|opened| opened.as_ref().err());
+        let [all, _] = group.gather([failed.map_or(0, |error| class(error) as u64)])?;
+        match opened {
+            Some(Ok(opened)) => file = Some(opened),
+            Some(Err(error)) => return Err(fault(&what, &error)),
+            None => {}
+        }
+        if let Some(rank) = all.iter().position(|&[class]| class != 0) {
+            return Err(elsewhere(&what, rank, all[rank][0]));
+        }
+    }
+    let Some(file) = file else {
+        return Err(Fault::new(MPI_ERR_INTERN, "no turn has opened the file"));
+    };
+    let shared = Shared::new(&comm)?;
+    let settings = Settings { errhandler: errhandler::files(), hints };
+    let file = Arc::new(File {
+        handle: OnceLock::new(),
+        comm,
+        file,
+        path,
+        amode,
+        view: KernelMutex::new(Arc::new(View::bytes()?)),
+        pointer: KernelMutex::new(0),
+        shared,
+        atomic: AtomicBool::new(false),
+        settings: KernelMutex::new(settings),
+        split: KernelMutex::new(None),
+    });
+    let series = file.comm.series_of_call().number();
+    let begin = from_first(&file, series, || {
+        let begin = if amode & MPI_MODE_APPEND != 0 { file.size()? as i64 } else { 0 };
+        file.shared.set(begin).map(|()| begin)
+    })?;
+    *file.pointer.lock() = begin;
+    let handle = FILES.insert(file.clone()).map(MPI_File);
+    let handle = handle.ok_or_else(|| Fault::new(MPI_ERR_NO_MEM, "too many files are open"))?;
+    let _ = file.handle.set(handle);
+    Ok(handle)
+}
+
+/// Closes a file, at all ranks.
+///
+/// # Errors
+/// A split collective is under way. The system says that data of earlier writes are lost, or a rank has died: then the file
+/// is closed nevertheless.
+pub(crate) fn close(file: &File) -> Result<(), Fault> {
+    file.check_no_split()?;
+    FILES.remove(file.handle().0);
+    // Closing any of its descriptors brings out what a file system has to say of earlier writes.
+    let closed = file.file.try_clone().and_then(fs::File::close);
+    let closed = closed.map_err(|error| fault(&file.says("closing"), &error));
+    let freed = file.shared.free();
+    let series = file.comm.series_of_call().number();
+    let deletes = file.amode & MPI_MODE_DELETE_ON_CLOSE != 0;
+    let met = from_first(file, series, || match deletes {
+        true => delete(&file.path).map(|()| 0),
+        false => Ok(0),
+    });
+    closed.and(freed).and(met.map(drop))
+}
+
+fn delete(path: &Path) -> Result<(), Fault> {
+    let what = || format!("deleting {}", path.display());
+    fs::remove_file(path).map_err(|error| fault(&what(), &error))
+}
+
+/// Deletes a file.
+///
+/// # Errors
+/// The system's.
+pub(crate) fn delete_named(name: &[u8]) -> Result<(), Fault> {
+    delete(&path(name))
+}
+
+fn size_argument(size: MPI_Offset) -> Result<u64, Fault> {
+    let negative = |_| Fault::argument(MPI_ERR_ARG, "size", size, "it must not be negative");
+    u64::try_from(size).map_err(negative)
+}
+
+/// Steps in which space is made sure of where the file system has no call for it.
+const STEP: usize = 1 << 20;
+
+impl File {
+    /// Bytes of the file.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(crate) fn size(&self) -> Result<u64, Fault> {
+        let metadata = self.file.metadata();
+        metadata.map(|found| found.len()).map_err(|error| fault(&self.says("the size of"), &error))
+    }
+
+    /// Has the first rank change the file, at all ranks.
+    fn change(
+        &self,
+        size: MPI_Offset,
+        what: &str,
+        change: impl FnOnce(u64) -> io::Result<()>,
+    ) -> Result<(), Fault> {
+        let size = self.check_writes().and_then(|()| size_argument(size));
+        same(self, "size", size.clone())?;
+        let series = self.comm.series_of_call().number();
+        from_first(self, series, || {
+            change(size?).map(|()| 0).map_err(|error| fault(&self.says(what), &error))
+        })?;
+        Ok(())
+    }
+
+    fn check_writes(&self) -> Result<(), Fault> {
+        match self.amode & MPI_MODE_RDONLY {
+            0 => Ok(()),
+            _ => Err(Fault::new(MPI_ERR_READ_ONLY, "the file was opened with MPI_MODE_RDONLY")),
+        }
+    }
+
+    /// Cuts the file, or fills it up with zeroes, at all ranks.
+    ///
+    /// # Errors
+    /// The sizes differ, or are negative; the system's; a rank has died.
+    pub(crate) fn set_size(&self, size: MPI_Offset) -> Result<(), Fault> {
+        self.change(size, "setting the size of", |size| self.file.set_len(size))
+    }
+
+    /// Makes sure that the first `size` bytes can be written, at all ranks.
+    ///
+    /// # Errors
+    /// As [`File::set_size`].
+    pub(crate) fn preallocate(&self, size: MPI_Offset) -> Result<(), Fault> {
+        self.change(size, "allocating space for", |size| match size {
+            0 => Ok(()),
+            _ => match self.file.allocate(0, size) {
+                Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => self.fill(size),
+                allocated => allocated,
+            },
+        })
+    }
+
+    /// Writes zeroes from the end of the file on. What the file has already stays as it is.
+    fn fill(&self, size: u64) -> io::Result<()> {
+        let (zeroes, mut at) = (vec![0; STEP], self.file.metadata()?.len());
+        while at < size {
+            let len = (size - at).min(STEP as u64);
+            self.file.write_all_at(&zeroes[..len as usize], at)?;
+            at += len;
+        }
+        Ok(())
+    }
+
+    /// Brings this rank's writes to the disk, and waits for the other ranks.
+    ///
+    /// # Errors
+    /// The system's, here or at another rank; a rank has died.
+    pub(crate) fn sync(&self) -> Result<(), Fault> {
+        let synced = self.file.sync_all().map_err(|error| fault(&self.says("syncing"), &error));
+        same(self, "sync", synced.map(|()| 0))
+    }
+}

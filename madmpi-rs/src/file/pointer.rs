@@ -1,0 +1,191 @@
+//! Pointers and views, as the program sets them and asks for them.
+
+use std::sync::Arc;
+
+use super::collective::{from_first, same};
+use super::representation::Representation;
+use super::view::View;
+use super::{File, collective};
+use crate::abi::*;
+use crate::datatype;
+use crate::error::Fault;
+use crate::handle::Ref;
+
+/// A view, as the program sees it.
+pub(crate) struct Shown {
+    pub(crate) disp: MPI_Offset,
+    pub(crate) etype: Ref<datatype::Datatype>,
+    pub(crate) filetype: Ref<datatype::Datatype>,
+    pub(crate) representation: Vec<u8>,
+}
+
+impl File {
+    /// Moves the own pointer on; where it was.
+    pub(super) fn advance(&self, etypes: i64) -> MPI_Offset {
+        let mut pointer = self.pointer.lock();
+        let before = *pointer;
+        *pointer = before.saturating_add(etypes);
+        before
+    }
+
+    /// # Errors
+    /// Only the shared pointer may be used.
+    fn check_own(&self) -> Result<(), Fault> {
+        if self.amode & MPI_MODE_SEQUENTIAL == 0 {
+            return Ok(());
+        }
+        let why = "the file was opened with MPI_MODE_SEQUENTIAL";
+        Err(Fault::new(MPI_ERR_UNSUPPORTED_OPERATION, why))
+    }
+
+    /// Where a seek leads to.
+    fn target(
+        &self,
+        now: impl FnOnce() -> Result<i64, Fault>,
+        offset: MPI_Offset,
+        whence: i32,
+    ) -> Result<i64, Fault> {
+        let base = match whence {
+            MPI_SEEK_SET => 0,
+            MPI_SEEK_CUR => now()?,
+            MPI_SEEK_END => self.view().end(self.size()?),
+            _ => {
+                let why = "it is MPI_SEEK_SET, MPI_SEEK_CUR or MPI_SEEK_END";
+                return Err(Fault::argument(MPI_ERR_ARG, "whence", whence, why));
+            }
+        };
+        base.checked_add(offset).filter(|&target| target >= 0).ok_or_else(|| {
+            Fault::argument(
+                MPI_ERR_ARG,
+                "offset",
+                offset,
+                "it leads to before the view's beginning",
+            )
+        })
+    }
+
+    /// Moves the own pointer.
+    ///
+    /// # Errors
+    /// There is no such place.
+    pub(crate) fn seek(&self, offset: MPI_Offset, whence: i32) -> Result<(), Fault> {
+        self.check_own()?;
+        let target = self.target(|| Ok(*self.pointer.lock()), offset, whence)?;
+        *self.pointer.lock() = target;
+        Ok(())
+    }
+
+    /// The own pointer.
+    ///
+    /// # Errors
+    /// Only the shared pointer may be used.
+    pub(crate) fn tell(&self) -> Result<MPI_Offset, Fault> {
+        self.check_own()?;
+        Ok(*self.pointer.lock())
+    }
+
+    /// Moves the shared pointer, at all ranks.
+    ///
+    /// # Errors
+    /// There is no such place, or ranks differ; a rank has died.
+    pub(crate) fn seek_shared(&self, offset: MPI_Offset, whence: i32) -> Result<(), Fault> {
+        same(self, "whence", Ok(whence as u64))?;
+        same(self, "offset", Ok(offset as u64))?;
+        let series = self.comm.series_of_call().number();
+        from_first(self, series, || {
+            let target = self.target(|| self.shared.add(0), offset, whence)?;
+            self.shared.set(target).map(|()| 0)
+        })?;
+        Ok(())
+    }
+
+    /// The shared pointer.
+    ///
+    /// # Errors
+    /// A rank has died.
+    pub(crate) fn tell_shared(&self) -> Result<MPI_Offset, Fault> {
+        self.shared.add(0)
+    }
+
+    /// The byte of the file where an etype of the view begins.
+    ///
+    /// # Errors
+    /// There is no such byte.
+    pub(crate) fn byte_offset(&self, offset: MPI_Offset) -> Result<MPI_Offset, Fault> {
+        self.check_own()?;
+        if offset < 0 {
+            return Err(Fault::argument(MPI_ERR_ARG, "offset", offset, "it must not be negative"));
+        }
+        self.view().place(offset)
+    }
+
+    /// The extent of a datatype in the file.
+    ///
+    /// # Errors
+    /// The representation knows none.
+    pub(crate) fn type_extent(&self, datatype: MPI_Datatype) -> Result<i64, Fault> {
+        self.view().representation.extent(&*datatype::get(datatype)?)
+    }
+
+    /// The view.
+    pub(crate) fn shown(&self) -> Shown {
+        let view = self.view();
+        Shown {
+            disp: view.disp as MPI_Offset,
+            etype: view.etype.clone(),
+            filetype: view.filetype.clone(),
+            representation: view.representation.name().to_vec(),
+        }
+    }
+
+    fn new_view(
+        &self,
+        disp: MPI_Offset,
+        etype: MPI_Datatype,
+        filetype: MPI_Datatype,
+        representation: &[u8],
+    ) -> Result<View, Fault> {
+        let disp = match disp {
+            MPI_DISPLACEMENT_CURRENT if self.amode & MPI_MODE_SEQUENTIAL != 0 => {
+                let view = self.view();
+                view.place(self.shared.add(0)?)? as u64
+            }
+            _ => u64::try_from(disp).map_err(|_| {
+                let why =
+                    "it is not negative, nor MPI_DISPLACEMENT_CURRENT without MPI_MODE_SEQUENTIAL";
+                Fault::argument(MPI_ERR_ARG, "disp", disp, why)
+            })?,
+        };
+        let representation = Representation::named(representation)?;
+        View::new(disp, datatype::get(etype)?, datatype::get(filetype)?, representation)
+    }
+
+    /// Sets the view, at all ranks; pointers are at its beginning then.
+    ///
+    /// # Errors
+    /// An argument of a rank is not acceptable; ranks have etypes of different extents, or different representations; a
+    /// rank has died.
+    pub(crate) fn set_view(
+        &self,
+        (disp, etype, filetype): (MPI_Offset, MPI_Datatype, MPI_Datatype),
+        representation: &[u8],
+        info: MPI_Info,
+    ) -> Result<(), Fault> {
+        let view = self.new_view(disp, etype, filetype, representation);
+        let mut hints = self.hints();
+        let view = hints.take(info).and(view);
+        same(self, "etype's extent", view.as_ref().map(|view| view.unit).map_err(Fault::clone))?;
+        let name = representation
+            .iter()
+            .fold(5381u64, |sum, &byte| sum.wrapping_mul(33).wrapping_add(byte.into()));
+        same(self, "datarep", Ok(name))?;
+        let view = view?;
+        let first = collective::words_of_first(self, Ok(hints.words()))?;
+        self.settings().hints = super::hints::Hints::of(first);
+        *self.pointer.lock() = 0;
+        *self.view.lock() = Arc::new(view);
+        let series = self.comm.series_of_call().number();
+        from_first(self, series, || self.shared.set(0).map(|()| 0))?;
+        Ok(())
+    }
+}

@@ -1,0 +1,370 @@
+//! Representations: how elements look in the file.
+//!
+//! | name | in the file |
+//! |---|---|
+//! | `native`, `internal` | as in memory |
+//! | `external32` | the same bytes on every machine; some types are shorter there |
+//! | of the program | what the program's functions make ([`register`]) |
+
+use core::ffi::{c_int, c_void};
+use std::sync::Arc;
+
+use marcel::plumbing::KernelMutex;
+
+use super::errors::beyond;
+use crate::abi::*;
+use crate::datatype::{Data, Datatype, Elements, external};
+use crate::error::Fault;
+use crate::per_rank::per_rank;
+
+pub(crate) type Extent = unsafe extern "C" fn(MPI_Datatype, *mut MPI_Aint, *mut c_void) -> c_int;
+pub(crate) type Convert = unsafe extern "C" fn(
+    *mut c_void,
+    MPI_Datatype,
+    c_int,
+    *mut c_void,
+    MPI_Offset,
+    *mut c_void,
+) -> c_int;
+pub(crate) type ConvertLarge = unsafe extern "C" fn(
+    *mut c_void,
+    MPI_Datatype,
+    MPI_Count,
+    *mut c_void,
+    MPI_Offset,
+    *mut c_void,
+) -> c_int;
+
+/// A function of the program that converts elements.
+#[derive(Clone, Copy)]
+pub(crate) enum Conversion {
+    /// `MPI_CONVERSION_FN_NULL`: elements look as in memory.
+    None,
+    Small(Convert),
+    Large(ConvertLarge),
+}
+
+/// A representation that the program has registered.
+pub(crate) struct Registered {
+    pub(crate) name: Box<[u8]>,
+    pub(crate) read: Conversion,
+    pub(crate) write: Conversion,
+    pub(crate) extent: Option<Extent>,
+    pub(crate) extra: usize,
+}
+
+per_rank! {
+    static REGISTERED: KernelMutex<Vec<Arc<Registered>>> = KernelMutex::new(Vec::new());
+}
+
+/// A representation.
+#[derive(Clone)]
+pub(super) enum Representation {
+    Native,
+    Internal,
+    External32,
+    Registered(Arc<Registered>),
+}
+
+/// Registers a representation of the program.
+///
+/// # Errors
+/// The name is taken.
+pub(crate) fn register(new: Registered) -> Result<(), Fault> {
+    if Representation::named(&new.name).is_ok() {
+        let name = String::from_utf8_lossy(&new.name);
+        let why = "a representation of that name exists";
+        return Err(Fault::argument(MPI_ERR_DUP_DATAREP, "datarep", name, why));
+    }
+    REGISTERED.lock().push(Arc::new(new));
+    Ok(())
+}
+
+impl Conversion {
+    /// Calls the function for `count` elements at `memory` and the bytes at `file`.
+    ///
+    /// # Safety
+    /// The elements and the bytes are there, and may be changed where the function is to.
+    unsafe fn call(
+        self,
+        memory: *mut c_void,
+        datatype: MPI_Datatype,
+        count: i64,
+        file: *mut u8,
+        extra: usize,
+    ) -> Result<(), Fault> {
+        let extra = std::ptr::with_exposed_provenance_mut(extra);
+        let file = file.cast();
+        let code = match self {
+            Conversion::None => MPI_SUCCESS,
+            Conversion::Small(convert) => {
+                let count = c_int::try_from(count).map_err(|_| {
+                    let why =
+                        "the representation's functions take no more: see MPI_Register_datarep_c";
+                    Fault::argument(MPI_ERR_COUNT, "count", count, why)
+                })?;
+                // SAFETY: the program gave it as such a function; the caller's promise.
+                unsafe { convert(memory, datatype, count, file, 0, extra) }
+            }
+            // SAFETY: as above.
+            Conversion::Large(convert) => unsafe {
+                convert(memory, datatype, count, file, 0, extra)
+            },
+        };
+        match code {
+            MPI_SUCCESS => Ok(()),
+            _ => {
+                let text = format!("the program's function gives {code}");
+                Err(Fault::new(MPI_ERR_CONVERSION, text))
+            }
+        }
+    }
+}
+
+impl Registered {
+    fn extent(&self, datatype: &Datatype) -> Result<u64, Fault> {
+        let Some(function) = self.extent else { return Ok(datatype.extent as u64) };
+        let (mut extent, extra) = (0, std::ptr::with_exposed_provenance_mut(self.extra));
+        // SAFETY: the program gave it as such a function.
+        let code = unsafe { function(datatype.handle(), &raw mut extent, extra) };
+        match u64::try_from(extent) {
+            Ok(extent) if code == MPI_SUCCESS => Ok(extent),
+            _ => {
+                let text = format!("the program's function of extents gives {code} and {extent}");
+                Err(Fault::new(MPI_ERR_CONVERSION, text))
+            }
+        }
+    }
+
+    fn converts(&self) -> bool {
+        !matches!((self.read, self.write), (Conversion::None, Conversion::None))
+    }
+}
+
+/// Bytes of elements as they are in the file.
+pub(super) enum Bytes {
+    /// In place: the elements lie in memory as they do in the file.
+    Row(*mut u8, usize),
+    Copy(Box<[u8]>),
+}
+
+// SAFETY: the address names memory that the program has left to the operation.
+unsafe impl Send for Bytes {}
+
+impl Bytes {
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Bytes::Row(_, len) => *len,
+            Bytes::Copy(bytes) => bytes.len(),
+        }
+    }
+
+    pub(super) fn get(&self) -> &[u8] {
+        match self {
+            // SAFETY: elements of the program, which are left to the operation.
+            Bytes::Row(at, len) if *len > 0 => unsafe { std::slice::from_raw_parts(*at, *len) },
+            Bytes::Row(..) => &[],
+            Bytes::Copy(bytes) => bytes,
+        }
+    }
+
+    pub(super) fn get_mut(&mut self) -> &mut [u8] {
+        match self {
+            // SAFETY: as above, and writable: only reads ask for this.
+            Bytes::Row(at, len) if *len > 0 => unsafe { std::slice::from_raw_parts_mut(*at, *len) },
+            Bytes::Row(..) => &mut [],
+            Bytes::Copy(bytes) => bytes,
+        }
+    }
+}
+
+fn room(len: usize) -> Result<Box<[u8]>, Fault> {
+    let mut room = Vec::new();
+    if room.try_reserve_exact(len).is_err() {
+        return Err(Fault::new(MPI_ERR_NO_MEM, "no memory for a copy of the data"));
+    }
+    room.resize(len, 0);
+    Ok(room.into())
+}
+
+impl Representation {
+    /// # Errors
+    /// No representation has that name.
+    pub(super) fn named(name: &[u8]) -> Result<Representation, Fault> {
+        match name {
+            b"native" => return Ok(Representation::Native),
+            b"internal" => return Ok(Representation::Internal),
+            b"external32" => return Ok(Representation::External32),
+            _ => {}
+        }
+        let found = REGISTERED.lock().iter().find(|known| *known.name == *name).cloned();
+        found.map(Representation::Registered).ok_or_else(|| {
+            let why = "it is neither native, internal, external32 nor one that the program has registered";
+            let name = String::from_utf8_lossy(name);
+            Fault::argument(MPI_ERR_UNSUPPORTED_DATAREP, "datarep", name, why)
+        })
+    }
+
+    pub(super) fn name(&self) -> &[u8] {
+        match self {
+            Representation::Native => b"native",
+            Representation::Internal => b"internal",
+            Representation::External32 => b"external32",
+            Representation::Registered(registered) => &registered.name,
+        }
+    }
+
+    /// Whether it has functions of the program, which are called inside the program's calls only.
+    pub(super) fn calls_program(&self) -> bool {
+        matches!(self, Representation::Registered(registered) if registered.converts())
+    }
+
+    /// Bytes of data of an element in the file.
+    ///
+    /// # Errors
+    /// The program's function has failed.
+    pub(super) fn size(&self, datatype: &Datatype) -> Result<u64, Fault> {
+        match self {
+            Representation::Native | Representation::Internal => Ok(datatype.size as u64),
+            Representation::External32 => Ok(external::external(datatype.shape()) as u64),
+            Representation::Registered(registered) if registered.converts() => {
+                registered.extent(datatype)
+            }
+            Representation::Registered(_) => Ok(datatype.size as u64),
+        }
+    }
+
+    /// What places and lengths of a type in memory are multiplied with to have those in the file.
+    ///
+    /// # Errors
+    /// There is no such number.
+    pub(super) fn scale(&self, datatype: &Datatype) -> Result<(u64, u64), Fault> {
+        let size = self.size(datatype)?;
+        if size == datatype.size as u64 || datatype.size == 0 {
+            return Ok((1, 1));
+        }
+        let element = datatype.shape().element().map(|(_, row)| row.size);
+        if let Some(unit) = element
+            && size.is_multiple_of((datatype.size / unit) as u64)
+            && is_made_of(datatype, unit)
+        {
+            return Ok((size / (datatype.size / unit) as u64, unit as u64));
+        }
+        let why = "elements of several sizes that differ from those in memory, or places that are no \
+                   multiples of the element, are supported in native and internal only";
+        let name = String::from_utf8_lossy(self.name()).into_owned();
+        Err(Fault::argument(MPI_ERR_UNSUPPORTED_DATAREP, "datarep", name, why))
+    }
+
+    /// The extent of a type in the file.
+    ///
+    /// # Errors
+    /// As [`Representation::scale`].
+    pub(super) fn extent(&self, datatype: &Datatype) -> Result<i64, Fault> {
+        if let Representation::Registered(registered) = self
+            && registered.extent.is_some()
+        {
+            return Ok(registered.extent(datatype)? as i64);
+        }
+        let (numerator, denominator) = self.scale(datatype)?;
+        Ok(datatype.extent as i64 / denominator as i64 * numerator as i64)
+    }
+
+    /// Bytes of the elements in the file.
+    ///
+    /// # Errors
+    /// There are too many.
+    pub(super) fn len(&self, elements: &Elements) -> Result<u64, Fault> {
+        self.size(&elements.datatype)?.checked_mul(elements.count as u64).ok_or_else(beyond)
+    }
+
+    /// Whether the bytes of the elements are those in memory.
+    fn is_native(&self) -> bool {
+        match self {
+            Representation::Native | Representation::Internal => true,
+            Representation::External32 => false,
+            Representation::Registered(registered) => !registered.converts(),
+        }
+    }
+
+    /// Room for the elements' bytes, which a read fills.
+    ///
+    /// # Errors
+    /// There is no memory.
+    pub(super) fn room(&self, elements: &Elements) -> Result<Bytes, Fault> {
+        match elements.data()? {
+            Data::Whole(at, len) if self.is_native() => Ok(Bytes::Row(at, len)),
+            _ => room(self.len(elements)? as usize).map(Bytes::Copy),
+        }
+    }
+
+    /// The bytes that a write brings to the file.
+    ///
+    /// # Errors
+    /// There is no memory; a value does not fit; the program's function has failed.
+    pub(super) fn outgoing(&self, elements: &Elements) -> Result<Bytes, Fault> {
+        let mut bytes = self.room(elements)?;
+        if let Bytes::Copy(copy) = &mut bytes {
+            match self {
+                Representation::External32 => external::pack(elements, copy)?,
+                Representation::Registered(registered) if registered.converts() => {
+                    let (at, handle) = (elements.address(), elements.datatype.handle());
+                    let extra = registered.extra;
+                    // SAFETY: elements of the program, and room for what the program says that they have.
+                    unsafe {
+                        registered.write.call(
+                            at,
+                            handle,
+                            elements.count,
+                            copy.as_mut_ptr(),
+                            extra,
+                        )?;
+                    }
+                }
+                _ => *copy = elements.packed()?,
+            }
+        }
+        Ok(bytes)
+    }
+
+    /// Gives the program the first `len` bytes that came from the file; how many bytes of memory they are.
+    ///
+    /// # Errors
+    /// The program's function has failed.
+    pub(super) fn incoming(
+        &self,
+        elements: &Elements,
+        bytes: &Bytes,
+        len: usize,
+    ) -> Result<usize, Fault> {
+        let Bytes::Copy(copy) = bytes else { return Ok(len) };
+        let came = &copy[..len];
+        match self {
+            Representation::External32 => Ok(external::unpack(elements, came)),
+            Representation::Registered(registered) if registered.converts() => {
+                let each = registered.extent(&elements.datatype)?.max(1);
+                let count = elements.count.min((len as u64 / each) as i64);
+                let (at, handle) = (elements.address(), elements.datatype.handle());
+                let file = copy.as_ptr().cast_mut();
+                // SAFETY: elements of the program; so many have come.
+                unsafe { registered.read.call(at, handle, count, file, registered.extra)? };
+                Ok(count as usize * elements.datatype.size)
+            }
+            _ => {
+                elements.unpack_from(came);
+                Ok(len)
+            }
+        }
+    }
+}
+
+/// Whether all places and lengths are multiples of so many bytes.
+fn is_made_of(datatype: &Datatype, unit: usize) -> bool {
+    let fits = |bytes: isize| bytes.unsigned_abs().is_multiple_of(unit);
+    let mut all = fits(datatype.extent);
+    datatype.shape().part.flat.strips(1, 0, usize::MAX, |strip| {
+        all &=
+            fits(strip.at) && fits(strip.len as isize) && (strip.count == 1 || fits(strip.stride));
+    });
+    all
+}

@@ -1,0 +1,31 @@
+//! Settings that all ranks choose together.
+
+use std::sync::atomic::Ordering;
+
+use super::File;
+use super::collective::{same, words_of_first};
+use super::hints::Hints;
+use crate::abi::*;
+use crate::error::Fault;
+
+impl File {
+    /// Chooses the hints of the first rank, at all ranks.
+    ///
+    /// # Errors
+    /// It is no info object at a rank; a rank has died.
+    pub(crate) fn set_info(&self, info: MPI_Info) -> Result<(), Fault> {
+        let mut hints = self.hints();
+        let taken = hints.take(info);
+        let first = words_of_first(self, taken.map(|()| hints.words()))?;
+        self.settings().hints = Hints::of(first);
+        Ok(())
+    }
+
+    /// # Errors
+    /// Ranks give different values; a rank has died.
+    pub(crate) fn set_atomicity(&self, on: bool) -> Result<(), Fault> {
+        same(self, "flag", Ok(on.into()))?;
+        self.atomic.store(on, Ordering::Release);
+        Ok(())
+    }
+}
