@@ -56,8 +56,8 @@ pub fn run<T: Send>(f: impl FnOnce(&Session) -> T + Send) -> Result<T, Error> {
 /// from then on, fails with [`Error::PeerDied`], which names the rank that has panicked; ranks of other processes get the error that they get when
 /// a process has closed.
 ///
-/// A rank that returns first closes its session, which waits for the others. What other ranks of the process wait for
-/// from it then fails with [`Cause::Left`](crate::Cause::Left); ranks of other processes learn of it when all ranks of the process have returned.
+/// A rank that returns first closes its session, which waits for the others. What other ranks wait for from it, in its process and in
+/// others, then fails with [`Cause::Left`](crate::Cause::Left), once all that it has sent them has arrived.
 pub fn run_ranks<T: Send>(
     ranks: u32,
     f: impl Fn(&Session) -> T + Send + Sync,

@@ -327,6 +327,7 @@ fn child() {
         },
         "pairs" => |session: &Session| pairs(session),
         "death" => |session: &Session| death(session),
+        "leave" => |session: &Session| leave(session),
         "panic" => |session: &Session| {
             // The second process's first rank.
             session.barrier()?;
@@ -347,7 +348,7 @@ fn child() {
     };
     let ranks = match scenario.as_str() {
         "death" => 8,
-        "pairs" | "panic" => 2,
+        "pairs" | "panic" | "leave" => 2,
         _ => own,
     };
     let results = newmad::run_ranks(ranks, run);
@@ -368,6 +369,48 @@ fn pairs(session: &Session) -> Result<(), Error> {
         }
     }
     session.barrier()
+}
+
+/// Rank 0 returns, and its process goes on: all others get what it has sent, and then learn that it has left.
+fn leave(session: &Session) -> Result<(), Error> {
+    const MESSAGES: usize = 300;
+    let rank = session.rank();
+    session.barrier()?;
+    if rank == 0 {
+        for to in 1..session.size() {
+            for number in 0..MESSAGES {
+                // Still queued, some of them, when this rank closes; some are announced.
+                let len = if number % 7 == 0 { 50_000 } else { 3000 };
+                std::mem::forget(session.isend(to, 1, vec![number as u8; len])?);
+            }
+        }
+        return Ok(());
+    }
+    let mut buffer = vec![0; 50_000];
+    for number in 0..MESSAGES {
+        let status = session.recv(0, 1, &mut buffer)?;
+        assert!(buffer[..status.len].iter().all(|&byte| byte == number as u8), "{number}");
+    }
+    let begun = std::time::Instant::now();
+    let left = |result: Result<(), Error>| {
+        assert!(
+            matches!(result, Err(Error::PeerDied { rank: 0, cause: Cause::Left })),
+            "rank {rank}: {result:?}"
+        );
+    };
+    let send = session.isend_with(0, 2, vec![0; 100_000], SendOptions::new().sync())?;
+    left(session.recv(0, 1, &mut buffer).map(drop));
+    left(send.wait().map(drop));
+    // What is begun afterwards ends at once.
+    left(session.recv(0, 1, &mut buffer).map(drop));
+    left(session.mprobe(0, 1).map(drop));
+    left(session.send_with(0, 2, vec![0; 100_000], SendOptions::new().sync()));
+    assert!(begun.elapsed() < std::time::Duration::from_secs(2), "{:?}", begun.elapsed());
+    // Its process is still there, with the other rank.
+    let others: Vec<u32> = (1..session.size()).collect();
+    session.group(&others)?.barrier().wait()?;
+    println!("rank {rank} got the error");
+    Ok(())
 }
 
 /// The second of two processes dies while each rank of the first waits for one of its ranks.
@@ -432,6 +475,20 @@ fn every_rank_hears_of_a_panic_in_another_process() {
         let text = &ended[process].text;
         assert_eq!(text.matches("got the error").count(), ranks, "{ended:#?}");
         assert_eq!(ended[process].code == Some(0), process != 1, "{ended:#?}");
+    }
+}
+
+#[test]
+fn ranks_of_other_processes_hear_that_a_rank_has_returned() {
+    for (driver, more) in
+        [("shm", ("NMAD_CMA", "1")), ("shm", ("NMAD_LOCK", "fine")), ("tcp", ("NMAD_CMA", "0"))]
+    {
+        let ended = common::launch("leave", 3, &[("NMAD_DRIVER", driver), more]).end(LIMIT);
+        for (process, ranks) in [1, 2, 2].into_iter().enumerate() {
+            let text = &ended[process].text;
+            assert_eq!(text.matches("got the error").count(), ranks, "{driver}: {ended:#?}");
+            assert_eq!(ended[process].code, Some(0), "{driver}: {ended:#?}");
+        }
     }
 }
 

@@ -89,6 +89,7 @@ impl<D: Driver> Delegated for Core<D> {
             self.lease_is_back();
         }
         if bits & ARM != 0 {
+            self.end_waits(true);
             if !self.settle(SETTLE) {
                 // There is more, and the thread that asked may sleep already.
                 self.wake_oneself();

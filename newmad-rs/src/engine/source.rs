@@ -62,6 +62,7 @@ unsafe impl Source for Engine {
             self.lock.delegate(ARM);
             return true;
         };
+        core.end_waits(true);
         if core.call_for_held() {
             return true;
         }

@@ -253,8 +253,15 @@ impl<D: Driver> Gates<D> {
         Some(cause)
     }
 
+    /// Whether a word for the peer waits for room on the small track.
+    pub(crate) fn wait_for_room(&mut self, peer: u32, waits: bool) {
+        let waited = core::mem::replace(&mut self.all[peer as usize].untold, waits);
+        self.backlog = self.backlog + usize::from(waits) - usize::from(waited);
+    }
+
     /// Nothing is sent to the peer again, and no word.
     pub(crate) fn forget_packets(&mut self, peer: u32) {
+        self.wait_for_room(peer, false);
         let reliability = &mut self.all[peer as usize].reliability;
         self.backlog -= usize::from(core::mem::replace(&mut reliability.due, 0) != 0);
         self.backlog -= usize::from(core::mem::replace(&mut reliability.resending, false));

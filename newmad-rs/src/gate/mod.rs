@@ -133,6 +133,10 @@ pub(crate) struct Gate {
     pub(crate) held: u32,
     /// Our goodbye is on its way: nothing more is asked of the peer, or read from its memory.
     pub(crate) bye_sent: bool,
+    /// So many of this process's ranks that have left the peer was told of ([`crate::proto::departures`]); whether the next
+    /// one waits for room.
+    pub(crate) told: usize,
+    untold: bool,
 }
 
 impl Gate {
@@ -166,6 +170,8 @@ impl Gate {
             strategy: Selection::new(Arc::new(default::Default)),
             held: 0,
             bye_sent: false,
+            told: 0,
+            untold: false,
         }
     }
 

@@ -201,6 +201,24 @@ impl Tables {
         }
         self.count -= 1;
     }
+
+    fn find_posted(&self, which: &impl Fn(Ref) -> bool) -> Option<Ref> {
+        let queues = self.posted.iter().chain(self.posted_any.iter());
+        let mut queues = queues.chain([&self.posted_masked, &self.probes]);
+        queues.find_map(|queue| queue.find(which))
+    }
+
+    fn drop_unexpected(&mut self, pool: &mut Pool, which: impl Fn(&Cell) -> bool) {
+        let mut index = self.unexpected[2][0].head;
+        while index != NONE {
+            let next = pool.get(index).next[2];
+            if which(pool.get(index)) {
+                self.remove_unexpected(pool, index);
+                pool.put(index);
+            }
+            index = next;
+        }
+    }
 }
 
 /// Those of the rank at this place.
@@ -357,25 +375,25 @@ impl Matching {
     /// Takes out and frees the unexpected messages that `which` points at. Walks everything: for rare events.
     pub(crate) fn drop_unexpected(&mut self, which: impl Fn(&Cell) -> bool) {
         for tables in core::iter::once(&mut self.first).chain(&mut self.others) {
-            let mut index = tables.unexpected[2][0].head;
-            while index != NONE {
-                let next = self.pool.get(index).next[2];
-                if which(self.pool.get(index)) {
-                    tables.remove_unexpected(&mut self.pool, index);
-                    self.pool.put(index);
-                }
-                index = next;
-            }
+            tables.drop_unexpected(&mut self.pool, &which);
         }
+    }
+
+    /// The same, of the messages for one rank.
+    pub(crate) fn forget(&mut self, to: u16, which: impl Fn(&Cell) -> bool) {
+        let tables = tables(&mut self.first, &mut self.others, to);
+        tables.drop_unexpected(&mut self.pool, which);
     }
 
     /// A posted receive or a probe that `which` points at. Walks everything: for rare events.
     pub(crate) fn find_posted(&self, which: impl Fn(Ref) -> bool) -> Option<Ref> {
-        core::iter::once(&self.first).chain(&self.others).find_map(|tables| {
-            let queues = tables.posted.iter().chain(tables.posted_any.iter());
-            let mut queues = queues.chain([&tables.posted_masked, &tables.probes]);
-            queues.find_map(|queue| queue.find(&which))
-        })
+        let mut all = core::iter::once(&self.first).chain(&self.others);
+        all.find_map(|tables| tables.find_posted(&which))
+    }
+
+    /// The same, of one rank's.
+    pub(crate) fn find_posted_of(&self, rank: u16, which: impl Fn(Ref) -> bool) -> Option<Ref> {
+        self.get(rank).find_posted(&which)
     }
 
     /// Whether a probe of that rank waits.

@@ -12,6 +12,7 @@ use crate::gate::ranks::Ranks;
 use crate::gate::signals::Signals;
 use crate::matching::Matching;
 use crate::net::Driver;
+use crate::proto::departures::Departures;
 use crate::proto::pending::Pending;
 use crate::proto::stage::Stage;
 use crate::request::queue::Queue;
@@ -58,9 +59,8 @@ pub(crate) struct Core<D> {
     /// Requests of ranks that close. When all ranks do, the process leaves.
     pub(crate) closing: Queue,
     pub(crate) open_ranks: usize,
-    /// By place: the ranks of this process that have closed, and from which nothing more comes.
-    pub(crate) left: Box<[bool]>,
-    pub(crate) any_left: bool,
+    /// Which ranks have left before their processes.
+    pub(crate) departures: Departures,
     /// A rank closes, or has failed: each round has something to do for that.
     pub(crate) ends: bool,
     /// The rank whose failure is this process's, if one has failed.
@@ -91,6 +91,7 @@ impl<D: Driver> Core<D> {
     ) -> Core<D> {
         let own = ranks.of(process).len();
         let tells_apart = drivers.iter().any(|driver| driver.tells_apart());
+        let departures = Departures::new(&ranks, process);
         Core {
             process,
             gates: Gates::new(process, ranks, drivers, config, signals.clone()),
@@ -110,8 +111,7 @@ impl<D: Driver> Core<D> {
             favours: 0,
             closing: Queue::default(),
             open_ranks: own,
-            left: vec![false; own].into_boxed_slice(),
-            any_left: false,
+            departures,
             ends: false,
             fallen: None,
             deaf: false,

@@ -18,6 +18,7 @@ impl<D: Driver> Core<D> {
         self.detach(rail, peer);
         if self.gates.open_link(rail, peer, install, self.closed) {
             self.flush(peer);
+            self.tell_departures(peer);
         }
     }
 
@@ -82,29 +83,10 @@ impl<D: Driver> Core<D> {
         self.gates[peer as usize].life = Life::Left;
         self.gates.consider(peer);
         self.gates.living -= 1;
-        let left = Why::Died(Cause::Left);
         let ranks = self.gates[peer as usize].ranks();
-        self.fail_posted(|request| ranks.contains(&request.peer), left);
-        while let Some(request) = self.gates[peer as usize].sends.front() {
-            self.gates.dequeue(peer, request);
-            self.fail(request, left);
-        }
-        while let Some(request) = self.table.find(|request| {
-            request.gate.get() == peer
-                && request.place.get() == Place::Control
-                && request.owes.get() == Owes::Back
-        }) {
-            self.gates.dequeue(peer, request);
-            self.fail(request, left);
-        }
-        self.fail_numbered(
-            |request| {
-                request.gate.get() == peer
-                    && request.op == Op::Send
-                    && request.place.get() == Place::Nowhere
-            },
-            left,
-        );
+        self.fail_posted(|request| ranks.contains(&request.peer), Why::Died(Cause::Left));
+        // Whatever it reads of our memory, it has read.
+        self.fail_sends(peer, |_| true, |_| true);
         self.fail_any_if_alone();
     }
 
@@ -180,11 +162,40 @@ impl<D: Driver> Core<D> {
         self.finish(request, why.of(request));
     }
 
-    fn fail_posted(&mut self, which: impl Fn(Ref) -> bool, why: Why) {
+    pub(super) fn fail_posted(&mut self, which: impl Fn(Ref) -> bool, why: Why) {
         while let Some(request) = self.matching.find_posted(&which) {
             self.matching.unpost(request);
             self.finish(request, why.of(request));
         }
+    }
+
+    /// Ends sends to `peer` that it has not asked for: those that `queued` points at of the ones that wait to leave, and
+    /// those that `announced` points at of the ones that have been announced.
+    pub(super) fn fail_sends(
+        &mut self,
+        peer: u32,
+        queued: impl Fn(Ref) -> bool,
+        announced: impl Fn(Ref) -> bool,
+    ) {
+        let left = Why::Died(Cause::Left);
+        while let Some(request) = self.gates[peer as usize].sends.find(&queued) {
+            self.gates.dequeue(peer, request);
+            self.fail(request, left);
+        }
+        let ours = |request: Ref| request.op == Op::Send && request.gate.get() == peer;
+        while let Some(request) = self.table.find(|request| {
+            ours(request)
+                && request.place.get() == Place::Control
+                && request.owes.get() == Owes::Back
+                && announced(request)
+        }) {
+            self.gates.dequeue(peer, request);
+            self.fail(request, left);
+        }
+        self.fail_numbered(
+            |request| ours(request) && request.place.get() == Place::Nowhere && announced(request),
+            left,
+        );
     }
 
     fn fail_numbered(&mut self, which: impl Fn(Ref) -> bool, why: Why) {
@@ -213,37 +224,12 @@ impl<D: Driver> Core<D> {
     /// A rank closes. The process leaves when its last rank does.
     pub(crate) fn start_close(&mut self, request: Ref) {
         self.closing.push(request, Place::Closing);
+        self.departures.closes(request.mine.get());
         self.open_ranks -= 1;
         self.ends = true;
         self.try_leave();
         if self.is_closing() {
             self.try_close();
-        }
-    }
-
-    /// Ranks that close have left once what they sent to the others of this process has arrived: ends what waits for more.
-    #[cold]
-    pub(crate) fn try_leave(&mut self) {
-        if self.left.len() == 1 {
-            // Its process leaves with it.
-            return;
-        }
-        for mine in 0..self.left.len() as u16 {
-            let closes = self.closing.find(|request| request.mine.get() == mine).is_some();
-            if !closes || self.left[usize::from(mine)] {
-                continue;
-            }
-            let own = &self.gates[self.process as usize].sends;
-            if own.find(|request| request.mine.get() == mine).is_some() {
-                continue;
-            }
-            self.left[usize::from(mine)] = true;
-            self.any_left = true;
-            let rank = self.gates.own(mine);
-            self.fail_posted(
-                |request| request.peer == rank && request.mine.get() != mine,
-                Why::Died(Cause::Left),
-            );
         }
     }
 
@@ -273,16 +259,6 @@ impl<D: Driver> Core<D> {
             Some((rank, cause)) => Outcome::Died(rank, cause),
             None => Outcome::Closed,
         }
-    }
-
-    /// Whether nothing can come from that rank any more: which rank is gone, and why.
-    #[inline(always)]
-    pub(crate) fn hopeless(&self, from: u32) -> Option<(u32, Cause)> {
-        let has_left = |place: u32| self.left.get(place as usize).is_some_and(|&left| left);
-        if self.any_left && has_left(from.wrapping_sub(self.gates.own(0))) {
-            return Some((from, Cause::Left));
-        }
-        self.gates.hopeless(from)
     }
 
     /// Whether the process leaves: all its ranks close, or one has failed.
@@ -381,7 +357,7 @@ pub(super) enum Why {
 }
 
 impl Why {
-    fn of(self, request: Ref) -> Outcome {
+    pub(super) fn of(self, request: Ref) -> Outcome {
         match self {
             Why::Died(cause) => Outcome::Died(request.partner(), cause),
             Why::Fell(rank, cause) => Outcome::Died(rank, cause),

@@ -6,7 +6,7 @@
 //!        │                  send: flush, control ───────┤
 //!   receive: the table of packet kinds ──▶ eager        │
 //!            rendezvous ──▶ copies, fragments ──────────┘
-//!   life: links, peers and the session end; what needs them ends with an error
+//!   life: links, peers and the session end; what needs them ends with an error; departures: so do single ranks
 //! ```
 //! Everything works on one [`core::Core`], behind the engine's lock. A request ends in [`pending::Pending::finish`]:
 //! nothing here calls the engine. One path turns back: a packet to oneself is received where it is sent
@@ -14,6 +14,7 @@
 
 pub(crate) mod choose;
 pub(crate) mod core;
+pub(crate) mod departures;
 pub(crate) mod fragments;
 pub(crate) mod inline;
 pub(crate) mod life;

@@ -178,6 +178,7 @@ impl<D: Driver> Core<D> {
                 self.on_bye(from);
                 true
             }
+            Kind::Leave => self.on_leave(from, header).map(|()| true)?,
             Kind::Ack => {
                 gate.credit.hear(header)?;
                 return Ok(true);
@@ -330,6 +331,10 @@ impl<D: Driver> Core<D> {
         let sender_waits = header.flags & SENDER_WAITS != 0;
         let number = trace::announced(header.id);
         let to = header.ends.to();
+        if self.departures.has_left(self.gates.own(to)) {
+            // Its sender is told, and ends the send.
+            return Ok(true);
+        }
         if let Some(request) = self.matching.take_posted(to, source.rank, header.tag) {
             let names = || (self.gates.own(to), source.rank);
             trace::arrived(names, number, (header.tag, header.len as usize));

@@ -41,8 +41,7 @@ impl<D: Driver> Core<D> {
         if !announced && self.gates.lacks_credit(to, request.capacity) {
             self.look_for_credit(to);
         }
-        let gate = &self.gates[to as usize];
-        if let Some(cause) = gate.refusal() {
+        if let Some(cause) = self.refusal(to, request.peer) {
             return self.finish(request, Outcome::Died(request.peer, cause));
         }
         let limits = self.limits(to);

@@ -34,16 +34,11 @@ impl<D: Driver> Core<D> {
                 self.gates.dequeue(self.gates.ranks.home(request.peer), request);
                 self.fail(request, Why::Cancelled);
             }
-            Place::Nowhere if self.is_unasked(request) && request.owes.get() != Owes::Back => {
+            Place::Nowhere if is_unasked(request) && request.owes.get() != Owes::Back => {
                 self.owe(request, Owes::Back);
             }
             _ => {}
         }
-    }
-
-    /// Whether a send was announced, and its receiver has not asked for the data.
-    fn is_unasked(&self, request: Ref) -> bool {
-        request.id.get() != 0 && request.total.get() == 0
     }
 
     /// The receiver acts on a send that is still to be taken back: too late.
@@ -56,9 +51,12 @@ impl<D: Driver> Core<D> {
     /// `Back`: a sender wants its announcement back, or has it.
     pub(crate) fn on_back(&mut self, from: u32, header: &Header) -> Result<(), Malformed> {
         if header.flags & TO_SENDER != 0 {
-            let request = self.table.get(header.id, Op::Send, from)?;
+            let Some(request) = self.table.find_id(header.id, Op::Send, from)? else {
+                // Where ranks leave, its receiver may have left meanwhile.
+                return if self.departures.are_any() { Ok(()) } else { Err(Malformed) };
+            };
             let asked = request.owes.get() == Owes::Back && request.place.get() == Place::Nowhere;
-            if !asked || !self.is_unasked(request) {
+            if !asked || !is_unasked(request) {
                 return Err(Malformed);
             }
             self.fail(request, Why::Cancelled);
@@ -109,4 +107,9 @@ impl<D: Driver> Core<D> {
             self.forget_back(peer, index, next);
         }
     }
+}
+
+/// Whether a send was announced, and its receiver has not asked for the data.
+pub(super) fn is_unasked(request: Ref) -> bool {
+    request.id.get() != 0 && request.total.get() == 0
 }

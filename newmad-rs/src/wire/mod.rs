@@ -27,6 +27,7 @@
 //! | `Ask` | 0 | 0 | 0 | receiver's | 0 |
 //! | `Have` | 0 | 0 | ranges: from (u64), to (u64) | sender's | 0 |
 //! | `Back` | 0 | 0 | 0 | sender's | 0 |
+//! | `Leave` | the rank's place | 0 | 0 | 0 | 0 |
 
 pub(crate) mod entries;
 
@@ -121,6 +122,7 @@ pub(crate) enum Kind {
     Ask = 12,
     Have = 13,
     Back = 14,
+    Leave = 15,
 }
 
 impl Kind {
@@ -141,6 +143,7 @@ impl Kind {
             12 => Kind::Ask,
             13 => Kind::Have,
             14 => Kind::Back,
+            15 => Kind::Leave,
             _ => return None,
         })
     }
@@ -302,7 +305,9 @@ impl Header {
             Kind::Back => flags & !TO_SENDER == 0 && payload == 0,
             Kind::Data => flags == 0 && payload > 0 && header.len.checked_add(payload).is_some(),
             Kind::Pack => flags == 0 && payload > 0 && payload == header.len,
-            Kind::Bye | Kind::Ack | Kind::Probe | Kind::Ask => flags == 0 && payload == 0,
+            Kind::Bye | Kind::Ack | Kind::Probe | Kind::Ask | Kind::Leave => {
+                flags == 0 && payload == 0
+            }
             Kind::Have => flags == 0 && payload.is_multiple_of(RANGE as u64),
         };
         if sound && usize::try_from(header.len).is_ok() { Ok(header) } else { Err(Malformed) }
@@ -355,6 +360,7 @@ mod tests {
         round_trip(Header { flags: PUT, tag: 4, len: 8, id: 3, addr: 1, ..Header::new(Kind::Cts) });
         round_trip(Header { flags: TO_RECEIVER, id: 3, ..Header::new(Kind::Fin) });
         round_trip(Header { flags: TO_SENDER, id: 3, ..Header::new(Kind::Back) });
+        round_trip(Header { tag: 7, ..Header::new(Kind::Leave) });
         round_trip(Header { len: 4096, payload: 4096, id: 3, ..Header::new(Kind::Data) });
         round_trip(Header { seq: u32::MAX, ..Header::new(Kind::Bye) });
         round_trip(Header { seq: 1, len: 60, payload: 60, ..Header::new(Kind::Pack) });

@@ -173,6 +173,10 @@ impl Talk {
                 };
                 return (Header { tag: 0, flags, id, ..of(Kind::Back, &[]) }, Vec::new(), false);
             }
+            13 => {
+                let tag = input.word() >> input.below(64);
+                return (Header { tag, ..of(Kind::Leave, &[]) }, Vec::new(), false);
+            }
             _ => {}
         }
         (header, payload, large)

@@ -1,0 +1,235 @@
+//! Ranks that leave before their processes do.
+//!
+//! ```text
+//!   closes ──nothing of it is under way in its process──▶ has left
+//!                      other ranks of its process: what they wait for from it ends, at once
+//!          ──nothing of it is under way with a peer───▶ that peer is told (`Leave`), and ends what its ranks wait for
+//! ```
+//! The last ranks of a process leave with it: a process in which all ranks close says `Bye` instead.
+//!
+//! Invariants:
+//! - `Leave` follows all messages of the rank to that peer, so the peer has them all when it ends receives from it.
+//! - A rank that has left matches no announcement: those that are here are forgotten, its receives end, and later ones are
+//!   dropped. So a peer that is told may end what it had announced to that rank: no memory of it is read any more.
+
+use crate::error::Cause;
+use crate::gate::ranks::Ranks;
+use crate::gate::{Life, NO_RAIL};
+use crate::matching::pool::{Content, NONE};
+use crate::net::Driver;
+use crate::proto::core::Core;
+use crate::proto::life::Why;
+use crate::proto::take_back::is_unasked;
+use crate::request::Ref;
+use crate::sys::now_ns;
+use crate::wire::{Header, Kind, Malformed};
+
+/// So long receives from ranks that have left are not looked for again, in nanoseconds; and so many times as long as the last look
+/// took.
+const PAUSE_NS: u64 = 1_000_000;
+const SELDOM: u64 = 20;
+
+/// See the module.
+pub(crate) struct Departures {
+    /// By rank of the job: whether it has left. Empty where each process holds one rank.
+    left: Box<[bool]>,
+    any: bool,
+    /// The places of ranks of this process that close, and have not left. As long as their number from the start; so is
+    /// the next.
+    closing: Vec<u16>,
+    /// The places of those that have left, in that order.
+    ours: Vec<u16>,
+    waits: Waits,
+}
+
+/// Receives from ranks that have left.
+#[derive(Default)]
+struct Waits {
+    are_to_end: bool,
+    /// When they are looked for again, in nanoseconds.
+    not_before: u64,
+}
+
+impl Departures {
+    /// Of process `process`.
+    pub(crate) fn new(ranks: &Ranks, process: u32) -> Departures {
+        let (all, own) = match ranks.are_one_each() {
+            true => (0, 0),
+            false => (ranks.all() as usize, ranks.of(process).len()),
+        };
+        // A rank that is alone leaves with its process.
+        let own = if own == 1 { 0 } else { own };
+        Departures {
+            left: vec![false; all].into_boxed_slice(),
+            any: false,
+            closing: Vec::with_capacity(own),
+            ours: Vec::with_capacity(own),
+            waits: Waits::default(),
+        }
+    }
+
+    /// Whether that rank has left.
+    #[inline(always)]
+    pub(crate) fn has_left(&self, rank: u32) -> bool {
+        self.any && self.left.get(rank as usize).is_some_and(|&left| left)
+    }
+
+    /// Whether some have left.
+    pub(crate) fn are_any(&self) -> bool {
+        self.any
+    }
+
+    /// The rank at this place of the process closes.
+    pub(crate) fn closes(&mut self, mine: u16) {
+        if self.closing.len() + self.ours.len() < self.closing.capacity() {
+            self.closing.push(mine);
+        }
+    }
+
+    fn note(&mut self, rank: u32) {
+        self.left[rank as usize] = true;
+        self.any = true;
+    }
+}
+
+impl<D: Driver> Core<D> {
+    /// Whether nothing can come from that rank any more: which rank is gone, and why.
+    #[inline(always)]
+    pub(crate) fn hopeless(&self, from: u32) -> Option<(u32, Cause)> {
+        if self.departures.has_left(from) {
+            return Some((from, Cause::Left));
+        }
+        self.gates.hopeless(from)
+    }
+
+    /// Why nothing can be sent to that rank of a process.
+    pub(crate) fn refusal(&self, to: u32, rank: u32) -> Option<Cause> {
+        if self.departures.has_left(rank) {
+            return Some(Cause::Left);
+        }
+        self.gates[to as usize].refusal()
+    }
+
+    /// Has ranks leave that close and can, and tells the peers. Progress path.
+    #[cold]
+    pub(crate) fn try_leave(&mut self) {
+        if self.is_closing() || self.closed {
+            return;
+        }
+        let mut at = 0;
+        while let Some(&mine) = self.departures.closing.get(at) {
+            if self.is_under_way(self.process, mine) {
+                at += 1;
+                continue;
+            }
+            let rank = self.gates.own(mine);
+            self.departures.closing.swap_remove(at);
+            self.departures.ours.push(mine);
+            self.matching.forget(mine, |cell| cell.content != Content::Eager);
+            self.on_departure(self.process, rank);
+        }
+        if self.departures.waits.are_to_end {
+            self.end_waits(false);
+        }
+        for at in 0..self.gates.connected.len() {
+            if let Some(&peer) = self.gates.connected.get(at) {
+                self.tell_departures(peer);
+            }
+        }
+    }
+
+    /// A rank of that process has left: nothing is received from it any more, or sent to it. What is on its way in part
+    /// goes on.
+    fn on_departure(&mut self, process: u32, rank: u32) {
+        self.departures.note(rank);
+        self.fail_sends(
+            process,
+            |request| request.peer == rank && request.moved.get() == 0,
+            |request| request.peer == rank && is_unasked(request),
+        );
+        // Else all that is outstanding is that ranks close.
+        if self.pending.count() > self.departures.closing.len() + self.departures.ours.len()
+            && !core::mem::replace(&mut self.departures.waits.are_to_end, true)
+        {
+            self.end_waits(false);
+            if self.departures.waits.are_to_end {
+                // A thread that looks, or is about to sleep, does it.
+                self.ends = true;
+                self.wake_oneself();
+            }
+        }
+    }
+
+    /// Ends what ranks of this process wait for from ranks that have left, and what those of its ranks have left behind that
+    /// have. This looks at all receives, and ranks may leave by the thousand: so it is done for several at once, unless `now`
+    /// is said.
+    #[cold]
+    pub(crate) fn end_waits(&mut self, now: bool) {
+        if !self.departures.waits.are_to_end {
+            return;
+        }
+        let begun = now_ns();
+        if !now && begun < self.departures.waits.not_before {
+            return;
+        }
+        self.departures.waits.are_to_end = false;
+        let own = self.gates.own(0);
+        for rank in self.gates[self.process as usize].ranks() {
+            let mine = (rank - own) as u16;
+            let why = match self.departures.has_left(rank) {
+                true => Why::Closed,
+                false => Why::Died(Cause::Left),
+            };
+            let departures = &self.departures;
+            let is_over =
+                |request: Ref| matches!(why, Why::Closed) || departures.has_left(request.peer);
+            while let Some(request) = self.matching.find_posted_of(mine, is_over) {
+                self.matching.unpost(request);
+                self.pending.finish(request, why.of(request));
+            }
+        }
+        let over = now_ns();
+        self.departures.waits.not_before = over + (SELDOM * (over - begun)).max(PAUSE_NS);
+    }
+
+    /// Whether messages of the rank at this place to or from `peer` are on their way, or words about them.
+    fn is_under_way(&self, peer: u32, mine: u16) -> bool {
+        let gate = &self.gates[peer as usize];
+        gate.sends.find(|request| request.mine.get() == mine).is_some()
+            || gate.control.find(|request| request.mine.get() == mine).is_some()
+            || gate.taken_back != NONE
+            || self
+                .copies
+                .find(|request| request.mine.get() == mine && request.gate.get() == peer)
+                .is_some()
+    }
+
+    /// Tells `peer` which ranks of this process have left, as far as its track has room.
+    pub(crate) fn tell_departures(&mut self, peer: u32) {
+        loop {
+            let gate = &self.gates[peer as usize];
+            let Some(&mine) = self.departures.ours.get(gate.told) else { break };
+            let open = gate.life == Life::Alive && gate.small != NO_RAIL && !gate.bye_sent;
+            if !open || self.is_closing() || self.is_under_way(peer, mine) {
+                break;
+            }
+            let mut header = Header { tag: mine.into(), ..Header::new(Kind::Leave) };
+            if !self.post(peer, &mut header, &[]) {
+                return self.gates.wait_for_room(peer, true);
+            }
+            self.gates[peer as usize].told += 1;
+        }
+        self.gates.wait_for_room(peer, false);
+    }
+
+    /// `Leave`: a rank of `from` has left.
+    pub(crate) fn on_leave(&mut self, from: u32, header: &Header) -> Result<(), Malformed> {
+        let place = u16::try_from(header.tag).map_err(|_| Malformed)?;
+        let rank = self.gates[from as usize].rank(place).ok_or(Malformed)?;
+        if self.departures.left.is_empty() || self.departures.has_left(rank) {
+            return Err(Malformed);
+        }
+        self.on_departure(from, rank);
+        Ok(())
+    }
+}
