@@ -96,7 +96,9 @@ per_rank! {
 /// # Errors
 /// None that are known.
 pub(crate) fn make_predefined(session: &newmad::Session) -> Result<(), Fault> {
-    let world = Group::new((0..session.size()).collect());
+    // All ranks of the process have it in common.
+    static WORLD: OnceLock<Arc<Group>> = OnceLock::new();
+    let world = WORLD.get_or_init(|| Group::new((0..session.size()).collect())).clone();
     let own = Group::new(vec![session.rank()]);
     let world = Comm::predefined(MPI_COMM_WORLD, session, world)?;
     let own = Comm::predefined(MPI_COMM_SELF, session, own)?;

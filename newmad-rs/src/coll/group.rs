@@ -21,7 +21,6 @@
 //! Rejected: agreeing by a collective (needs a group); a counter of the session (all ranks would have to make all
 //! groups).
 
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -36,8 +35,9 @@ fn check(session: &Inner, members: &[u32]) -> Result<u32, Error> {
     if let Some(&rank) = members.iter().find(|&&rank| rank >= size) {
         return Err(Error::BadRank { rank, size });
     }
-    let mut seen = HashSet::new();
-    if let Some(twice) = members.iter().find(|&&rank| !seen.insert(rank)) {
+    let mut seen = vec![false; size as usize];
+    let is_twice = |&&rank: &&u32| std::mem::replace(&mut seen[rank as usize], true);
+    if let Some(twice) = members.iter().find(is_twice) {
         return Err(Error::BadGroup(format!("rank {twice} is a member twice: name each once")));
     }
     let place = members.iter().position(|&rank| rank == own);
