@@ -9,6 +9,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use crate::abi::*;
+use crate::job;
 
 /// An object that has an error handler.
 pub(crate) trait HandlesErrors: Send + Sync {
@@ -90,6 +91,17 @@ impl From<newmad::Error> for Fault {
             BadBuffer { .. } => MPI_ERR_ARG,
             _ => MPI_ERR_OTHER,
         };
-        Fault::new(class, error.to_string())
+        let with = match &error {
+            PeerDied { rank, cause } if *cause != newmad::Cause::Left => company(*rank),
+            _ => None,
+        };
+        Fault::new(class, error.to_string() + &with.unwrap_or_default())
     }
+}
+
+/// With which process that rank ended, and with which other ranks; `None`: its process held no others.
+fn company(rank: u32) -> Option<String> {
+    let (process, ranks) = job::session().ok()?.process_of(rank).ok()?;
+    let last = ranks.end.checked_sub(1).filter(|&last| last > ranks.start)?;
+    Some(format!("; it was in process {process}, with ranks {} to {last}", ranks.start))
 }

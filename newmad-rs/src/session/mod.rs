@@ -144,6 +144,19 @@ impl Session {
         ranks.of(ranks.home(self.inner.rank))
     }
 
+    /// The number of the process that holds a rank, and all ranks that it holds: they live and die together.
+    ///
+    /// # Errors
+    /// [`Error::BadRank`].
+    pub fn process_of(&self, rank: u32) -> Result<(u32, std::ops::Range<u32>), Error> {
+        if rank >= self.inner.size {
+            return Err(Error::BadRank { rank, size: self.inner.size });
+        }
+        let ranks = self.inner.engine.ranks();
+        let process = ranks.home(rank);
+        Ok((process, ranks.of(process)))
+    }
+
     /// Names of the rails in use, as `NMAD_DRIVER` has them.
     pub fn driver(&self) -> &str {
         &self.inner.process.driver
