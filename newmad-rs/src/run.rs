@@ -82,6 +82,7 @@ impl Builder {
             // The panic of the rank that panicked first: those of others may be its consequences.
             let first = KernelMutex::new(None);
             let run = |session: &Session| {
+                session.adopt_thread();
                 let result = catch_unwind(AssertUnwindSafe(|| f(session)));
                 let value = result.map_err(|panic| {
                     first.lock().get_or_insert(panic);

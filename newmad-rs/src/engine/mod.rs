@@ -54,6 +54,7 @@ use crate::gate::signals::{FINE, SEVERAL, Signals};
 use crate::memory::span::Span;
 use crate::net::{AnyDriver, Driver};
 use crate::proto::core::Core;
+use crate::proto::finders::Finders;
 use crate::proto::inline::Found;
 use crate::request::{Ref, Request};
 use crate::strategy::selection::assert_caller;
@@ -120,19 +121,23 @@ pub(crate) struct Engine {
     covered: Covered,
     /// What the I/O manager calls it.
     source: OnceLock<SourceId>,
+    /// Who finds whose messages, where the process has several ranks.
+    finders: Option<Arc<Finders>>,
 }
 
 impl Engine {
-    pub(crate) fn new(core: Core<AnyDriver>) -> Result<Engine, Error> {
+    pub(crate) fn new(mut core: Core<AnyDriver>) -> Result<Engine, Error> {
         let signals = core.signals.clone();
         let doorbells = Doorbells::new(&core.gates.rails)?;
         let (ranks, process) = (core.gates.ranks.clone(), core.process);
         signals.set_way(SEVERAL, !ranks.are_one_each());
         let leases = core.gates.iter().map(|gate| gate.lease.lease()).collect();
         let offload = Offload::read(core.gates.rails.iter().all(|rail| !rail.driver.can_break()))?;
-        let (lock, watching) = (BiasedLock::new(core), AtomicBool::new(false));
         let (covered, source) = (Covered::new(), OnceLock::new());
         let own = ranks.of(process).len();
+        let finders = (own > 1).then(|| Arc::new(Finders::new(own)));
+        core.pending.finders = finders.clone();
+        let (lock, watching) = (BiasedLock::new(core), AtomicBool::new(false));
         let calls = (0..own).map(|_| CallGate::default()).collect();
         Ok(Engine {
             lock,
@@ -145,6 +150,7 @@ impl Engine {
             calls,
             covered,
             source,
+            finders,
         })
     }
 
@@ -174,6 +180,13 @@ impl Engine {
     #[inline(always)]
     fn hold_wakers(&self) -> Option<WakersHeld> {
         self.watching.load(Ordering::Relaxed).then(hold_wakers)
+    }
+
+    /// The calling thread is that of the rank at that place.
+    pub(crate) fn adopt_thread(&self, mine: u16) {
+        if let Some(finders) = &self.finders {
+            finders.adopt(mine);
+        }
     }
 
     /// The gate of the program's code of the rank at that place.

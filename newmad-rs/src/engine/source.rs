@@ -3,7 +3,7 @@
 use std::os::fd::RawFd;
 use std::sync::atomic::Ordering;
 
-use pioman::Source;
+use pioman::{Point, Source};
 
 use crate::engine::{ARM, Engine, POLL};
 use crate::sys::KeepErrno;
@@ -17,9 +17,19 @@ unsafe impl Source for Engine {
 
     #[inline]
     fn poll(&self) -> bool {
+        self.poll_at(Point::Library)
+    }
+
+    #[inline]
+    fn poll_at(&self, point: Point) -> bool {
         let _errno = KeepErrno::new();
         match self.try_lock() {
-            Some(mut core) => core.progress(),
+            Some(mut core) => {
+                core.pending.looks_at(point);
+                let any = core.progress();
+                core.pending.looks_at(Point::Library);
+                any
+            }
             None => {
                 self.lock.delegate(POLL);
                 false
@@ -47,6 +57,9 @@ unsafe impl Source for Engine {
     fn figures(&self, each: &mut dyn FnMut(&'static str, u64)) {
         each("bells rung", self.doorbells.rung());
         each("self-wakes", self.signals.self_wakes.load(Ordering::Relaxed));
+        if let Some(finders) = &self.finders {
+            finders.tell(each);
+        }
     }
 
     fn acknowledge(&self) {

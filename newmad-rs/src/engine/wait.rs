@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use marcel::plumbing::{Overdue, budget};
 use pioman::plumbing::hold_wakers;
-use pioman::{Hint, Manager, Source};
+use pioman::{Hint, Manager, Point, Source};
 
 use crate::engine::Engine;
 use crate::engine::spin::{Budget, Poll, spin};
@@ -94,7 +94,7 @@ impl Engine {
             let _held = hold_wakers();
             let mut any = false;
             for _ in 0..POLLS {
-                any |= self.poll();
+                any |= self.poll_at(Point::Wait);
                 if over() {
                     return Poll::Done;
                 }

@@ -15,6 +15,7 @@
 pub(crate) mod choose;
 pub(crate) mod core;
 pub(crate) mod departures;
+pub(crate) mod finders;
 pub(crate) mod fragments;
 pub(crate) mod inline;
 pub(crate) mod life;

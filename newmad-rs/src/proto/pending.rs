@@ -3,9 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use pioman::Point;
+
 use crate::gate::signals::Signals;
 use crate::net::Rings;
-use crate::request::{Outcome, Ref};
+use crate::proto::finders::Finders;
+use crate::request::{Op, Outcome, Ref};
 
 /// See the module.
 pub(crate) struct Pending {
@@ -20,6 +23,10 @@ pub(crate) struct Pending {
     spell: u64,
     /// For what peers ring, or will once the watcher of this spell sleeps.
     watched_for: Rings,
+    /// Where events are looked for now; a call of a rank, if nothing else is said.
+    point: Point,
+    /// Who finds whose messages, where the process has several ranks.
+    pub(crate) finders: Option<Arc<Finders>>,
 }
 
 impl Pending {
@@ -33,6 +40,8 @@ impl Pending {
             tells_apart,
             spell: 0,
             watched_for: Rings::NONE,
+            point: Point::Library,
+            finders: None,
         }
     }
 
@@ -52,9 +61,21 @@ impl Pending {
         self.tally(request, true);
     }
 
+    /// The lock holder looks for events at this point.
+    #[inline(always)]
+    pub(crate) fn looks_at(&mut self, point: Point) {
+        self.point = point;
+    }
+
     /// Ends a request: the last touch.
     #[inline]
     pub(crate) fn finish(&mut self, request: Ref, outcome: Outcome) {
+        if let Some(finders) = &self.finders
+            && request.op == Op::Recv
+            && matches!(outcome, Outcome::Done | Outcome::Truncated)
+        {
+            finders.count(self.point, request.mine.get());
+        }
         self.tally(request, false);
         request.finish(outcome);
     }

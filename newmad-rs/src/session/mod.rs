@@ -144,6 +144,15 @@ impl Session {
         ranks.of(ranks.home(self.inner.rank))
     }
 
+    /// Says that the calling thread is this rank's, and that the rank stays on its virtual processor: the I/O manager's figures
+    /// (`PIOM_STATS`) then tell which rank's waits have found whose messages. [`crate::run_ranks`] says it of its threads.
+    ///
+    /// # Context
+    /// A green thread, where the process holds several ranks; else it does nothing.
+    pub fn adopt_thread(&self) {
+        self.inner.engine.adopt_thread(self.inner.mine);
+    }
+
     /// The number of the process that holds a rank, and all ranks that it holds: they live and die together.
     ///
     /// # Errors

@@ -110,7 +110,7 @@ impl Counts {
         source: &dyn Source,
     ) -> bool {
         let found = match &self.times {
-            None => source.poll(),
+            None => source.poll_at(point),
             Some(times) => self.timed(&times[index], point, source),
         };
         let cell = &self.rows[slot.unwrap_or(SLOTS)].0[index][point as usize];
@@ -134,7 +134,7 @@ impl Counts {
     #[inline(never)]
     fn timed(&self, times: &Times, point: Point, source: &dyn Source) -> bool {
         let now = Instant::now();
-        let found = source.poll();
+        let found = source.poll_at(point);
         let begun = (now - self.start).as_nanos() as u64;
         let last = times.last.swap(begun.max(1), Relaxed);
         if found {

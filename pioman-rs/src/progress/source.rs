@@ -3,6 +3,8 @@
 use std::os::fd::RawFd;
 use std::time::Instant;
 
+use crate::progress::point::Point;
+
 /// Most sources that one manager takes: a bit of a word each.
 pub(crate) const MAX: usize = 64;
 
@@ -39,6 +41,12 @@ pub unsafe trait Source: Send + Sync {
 
     /// Finds and treats events until none is left, in bounded work. True if anything was done.
     fn poll(&self) -> bool;
+
+    /// As [`Source::poll`], which is called at this point: for sources that count where their events are found.
+    #[inline]
+    fn poll_at(&self, _point: Point) -> bool {
+        self.poll()
+    }
 
     /// Whether requests are outstanding whose end `poll` would find. One or two relaxed loads.
     fn pending(&self) -> bool;
