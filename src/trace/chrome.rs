@@ -1,6 +1,6 @@
 //! The trace event format of Chrome, which Perfetto reads too: `ui.perfetto.dev`, or `chrome://tracing`.
 //!
-//! A process is a process; a track is a thread of it, numbered as the kernel does. Slices are pairs of B and E,
+//! A process is a process; a track is a thread of it, numbered as the kernel does, or a rank of several. Slices are pairs of B and E,
 //! wake-ups are flows (s, f) between the slice of the waker and that of the woken thread, messages flows between the
 //! processes (by way of t where they wait for their receive, or were announced), waits that slept are asynchronous
 //! slices (b, e), and the number of virtual processors that run something is a counter (C).
@@ -14,11 +14,13 @@ use serde_json::{Map, Value, json};
 
 use super::arrow::{self, Arrow, Place};
 use super::message::Message;
+use super::ranks::{Ranks, Run};
 use super::read::{Trace, start};
 use super::walk::{self, Step, Track, What};
 
-/// Numbers from here on are free: the kernel's are smaller.
+/// Numbers from here on are free: the kernel's are smaller. Ranks have those from the second on.
 const NO_TID: u32 = 1 << 22;
+const RANKS: u32 = 1 << 23;
 
 #[derive(Serialize)]
 struct Event<'a> {
@@ -149,6 +151,7 @@ fn process<'a>(
     let mut sleeping = HashMap::new();
     let mut busy = Vec::new();
     let mut taken = HashSet::new();
+    let mut ranks = Ranks::default();
     for (index, track) in tracks.iter().enumerate() {
         // The kernel gives a number anew, and of the earlier owners of several rings none is known.
         let tid = track.owner.tid;
@@ -163,7 +166,7 @@ fn process<'a>(
                     message(out, *at, told, flows.get(&place));
                 }
                 Step::Begin { at, what, name, thread, skipped } => {
-                    open.push((*what, name, *thread));
+                    open.push((*what, name, *thread, *at));
                     let event = out.put(*at, "B", category(*what), name.as_str());
                     if *skipped > 0 {
                         event.args.insert("not recorded before".into(), (*skipped).into());
@@ -178,7 +181,11 @@ fn process<'a>(
                     }
                 }
                 Step::End { at, how } => {
-                    let Some((what, name, thread)) = open.pop() else { continue };
+                    let Some((what, name, thread, begin)) = open.pop() else { continue };
+                    if what == What::Thread {
+                        let (on, how) = (track.owner.label(), how.as_deref());
+                        ranks.ran(name, Run { begin, end: *at, on, how });
+                    }
                     if let (What::Wait, Some(thread)) = (what, thread) {
                         arrive(out, &mut ends, (index, *at, thread));
                     }
@@ -219,7 +226,27 @@ fn process<'a>(
             }
         }
     }
+    for (rank, runs) in ranks.into_tracks() {
+        of_rank(out, tracks.len(), rank, runs);
+    }
     load(out, tracks.len(), busy);
+}
+
+/// The track of a rank, below those of `tracks` kernel threads: when it ran, and what it waited for between.
+fn of_rank<'a>(out: &mut Out<'a>, tracks: usize, rank: u32, runs: Vec<Run<'a>>) {
+    out.tid = RANKS + rank;
+    out.meta("thread_name", "name", format!("rank {rank}").into());
+    out.meta("thread_sort_index", "sort_index", (tracks as u64 + u64::from(rank)).into());
+    let mut before: Option<(i64, Option<&str>)> = None;
+    for Run { begin, end, on, how } in runs {
+        if let Some((since, Some(why))) = before.filter(|&(since, _)| since < begin) {
+            out.put(since, "B", "rank", why);
+            out.put(begin, "E", "rank", why);
+        }
+        out.put(begin, "B", "rank", "runs").args.insert("on".into(), on.into());
+        out.put(end, "E", "rank", "runs");
+        before = Some((end, how));
+    }
 }
 
 fn arrive(out: &mut Out<'_>, ends: &mut HashMap<(usize, i64, u32), u64>, at: (usize, i64, u32)) {

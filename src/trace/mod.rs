@@ -3,6 +3,7 @@
 mod arrow;
 mod chrome;
 mod message;
+mod ranks;
 mod read;
 mod summary;
 mod svg;
@@ -27,7 +28,7 @@ Examples:
   MARCEL_TRACE=one.trace ./program && mad trace one.trace > one.json
 
 Open the JSON file at https://ui.perfetto.dev (it stays on your machine) or chrome://tracing: a process per rank, a
-track per virtual processor and kernel thread, arrows from a wake-up to the thread that was woken and from each message's
+track per virtual processor and kernel thread (and per rank, where ranks share processes), arrows from a wake-up to the thread that was woken and from each message's
 departure to its receipt. docs/tracing.md says what one sees.
 
 Exit status: 1 when a file cannot be read or is not a trace.")]

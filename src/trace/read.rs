@@ -4,6 +4,8 @@ use std::collections::HashMap;
 
 use marcel::trace::{Kind, MAGIC, VERSION};
 
+use super::ranks;
+
 /// One process's trace.
 #[derive(Debug)]
 pub(crate) struct Trace {
@@ -81,6 +83,13 @@ impl Trace {
 
     /// The process, for people.
     pub(crate) fn label(&self) -> String {
+        let ranks = self.names.values().filter_map(|name| ranks::number(name));
+        let (first, last) =
+            ranks.fold((u32::MAX, 0), |(low, high), rank| (low.min(rank), high.max(rank)));
+        if first < last {
+            // They are threads of it.
+            return format!("ranks {first} to {last} (process {})", self.process);
+        }
         match self.rank {
             Some(rank) => format!("rank {rank} (process {})", self.process),
             None => format!("process {}", self.process),
