@@ -12,7 +12,13 @@ use mad_bench::out::{Exit, Outcome, complain};
 use mad_launch::{Failure, Job, Stream};
 
 /// Most processes that one `mad run` starts.
-const RANKS_MAX: i64 = 4096;
+const PROCESSES_MAX: u32 = 4096;
+/// Most ranks: so many the processes may hold in all, and so many one may.
+const RANKS_MAX: i64 = 65536;
+/// The knob that has each process hold several ranks.
+const NMAD_RANKS: &str = "NMAD_RANKS";
+/// What programs over madmpi are linked with.
+const MADMPI: &str = "libmpi_abi.so";
 
 /// Options of `mad run`.
 #[derive(Args, Debug)]
@@ -90,6 +96,38 @@ fn library_path() -> Option<OsString> {
     std::env::join_paths(folders).ok()
 }
 
+/// Why the program that the words name cannot run with several ranks in a process; `None`: it can, or that is not known. What
+/// starts another program (a debugger, `env`) is judged by the one that it is to start.
+fn objection(words: &[OsString]) -> Option<String> {
+    let mut named = words.iter().skip(1).map(PathBuf::from).filter(|path| path.is_file());
+    let program = mad_launch::find(words.first()?).ok()?;
+    let found = mad_loader::inspect(&program).ok()?;
+    let uses_madmpi = |found: &mad_loader::Inspection| {
+        found.libraries.iter().any(|library| library.starts_with(MADMPI))
+    };
+    if uses_madmpi(&found) && found.refusal.is_none()
+        || named.any(|other| mad_loader::inspect(&other).is_ok_and(|found| uses_madmpi(&found)))
+    {
+        return None;
+    }
+    // What has newmad, or madmpi, in itself knows the variable, and says at its start what it can.
+    let knob = NMAD_RANKS.as_bytes();
+    if std::fs::read(&program).is_ok_and(|file| file.windows(knob.len()).any(|word| word == knob)) {
+        return None;
+    }
+    use mad_loader::Refusal::{MissingLibraries, NotElf, Script};
+    match found.refusal {
+        // A script may start a program that can; what is missing the program's start tells.
+        Some(NotElf | Script(_) | MissingLibraries(_)) => None,
+        Some(refusal) => Some(format!("{}: {}", refusal.reason(), refusal.way_out())),
+        None => Some(
+            "it does not use madmpi as a shared library (libmpi_abi.so.1): compile an MPI program with madmpi's mpicc, \
+             without -static-mpi; or run processes, without --ranks-per-process"
+                .into(),
+        ),
+    }
+}
+
 /// Runs the job that the command line describes.
 pub(crate) fn run(args: RunArgs) -> Outcome {
     if args.driver.as_deref() == Some("local") && args.ranks > args.ranks_per_process {
@@ -105,6 +143,20 @@ pub(crate) fn run(args: RunArgs) -> Outcome {
             args.ranks
         )));
     }
+    if processes > PROCESSES_MAX {
+        return Err(Exit::Usage(format!(
+            "{processes} processes are more than the {PROCESSES_MAX} that can be started; several ranks share one with \
+             --ranks-per-process"
+        )));
+    }
+    if each > 1
+        && let Some(why) = objection(&args.command)
+    {
+        let program = args.command[0].to_string_lossy();
+        return Err(Exit::Failed(format!(
+            "run: {program} cannot be {each} ranks of a process: {why}"
+        )));
+    }
     let mut env: Vec<(OsString, OsString)> = Vec::new();
     let mut set = |name: &str, value: &str| env.push((name.into(), value.into()));
     if args.oversubscribed {
@@ -115,7 +167,7 @@ pub(crate) fn run(args: RunArgs) -> Outcome {
         }
     }
     if each > 1 {
-        set("NMAD_RANKS", &each.to_string());
+        set(NMAD_RANKS, &each.to_string());
     }
     if let Some(driver) = &args.driver {
         set("NMAD_DRIVER", driver);

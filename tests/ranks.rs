@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use common::madmpi::{compile, prefix};
-use common::{err, mad, out};
+use common::{err, example, mad, out};
 
 const ENDS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/ends.c");
 
@@ -25,14 +25,15 @@ fn ends() -> &'static str {
 fn a_rank_that_ends_early_ends_its_process_and_the_others_are_told() {
     let ends = ends();
     let gone = "rank 1 is gone";
+    let company = "it was in process 0, with ranks 0 to 1";
     let early = "rank 1 has ended, and has not called MPI_Finalize";
     let table: [(&str, i32, &[&str]); 6] = [
-        ("exit", 3, &[early, "process 0", "status 3", gone]),
-        ("return", 1, &[early, "process 0", gone]),
+        ("exit", 3, &[early, "process 0", "status 3", gone, company]),
+        ("return", 1, &[early, "process 0", gone, company]),
         ("MPI_Abort", 7, &["rank 1: MPI_Abort", "code 7"]),
-        ("abort", 1, &["rank 1 has called abort()", "SIGABRT", gone]),
-        ("address", 1, &["SIGSEGV", gone]),
-        ("stack", 1, &["'rank 1' has overflowed its stack", gone]),
+        ("abort", 1, &["rank 1 has called abort()", "SIGABRT", gone, company]),
+        ("address", 1, &["SIGSEGV", gone, company]),
+        ("stack", 1, &["'rank 1' has overflowed its stack", gone, company]),
     ];
     for (how, status, says) in table {
         let begun = Instant::now();
@@ -94,4 +95,112 @@ fn what_cannot_be_is_refused_with_the_reason() {
     let output = mad(&["run", "-n", "2", "--ranks-per-process", "2", &whole]).output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{}{}", out(&output), err(&output));
     assert!(err(&output).contains("as a shared library"), "{}", err(&output));
+
+    // What does not use it at all; and what starts a program that does.
+    let output = mad(&["run", "-n", "2", "--ranks-per-process", "2", "hostname"]).output().unwrap();
+    assert_eq!((output.status.code(), out(&output)), (Some(1), String::new()));
+    assert!(err(&output).contains("hostname cannot be 2 ranks of a process"), "{}", err(&output));
+    let args = ["run", "-n", "2", "--ranks-per-process", "2", "env", "NOTHING=1", ends, "before"];
+    let output = mad(&args).output().unwrap();
+    assert_eq!(output.status.code(), Some(4), "{}", err(&output));
+}
+
+/// Two processes of two ranks: each rank has a track of its own, and its process is called by its ranks.
+#[test]
+fn a_trace_has_a_track_for_each_rank() {
+    let dir = std::env::temp_dir().join(format!("mad-trace-ranks-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&dir);
+    let folder = dir.to_string_lossy();
+    let args = ["run", "-n", "4", "--ranks-per-process", "2", "--trace", &*folder, ends()];
+    let output = mad(&args).output().unwrap();
+    assert_eq!(output.status.code(), Some(5), "{}", err(&output));
+    let output = mad(&["trace", &*folder]).output().unwrap();
+    assert!(output.status.success(), "{}", err(&output));
+    let picture: serde_json::Value = serde_json::from_str(&out(&output)).unwrap();
+    let events = picture["traceEvents"].as_array().unwrap();
+    let names = |what: &str| -> Vec<(u64, u64, String)> {
+        let named = events.iter().filter(|event| event["name"] == what);
+        let named = named.map(|event| {
+            let number = |key: &str| event[key].as_u64().unwrap();
+            (number("pid"), number("tid"), event["args"]["name"].as_str().unwrap().to_owned())
+        });
+        named.collect()
+    };
+    let mut processes = names("process_name");
+    processes.sort_by(|one, other| one.2.cmp(&other.2));
+    assert_eq!(processes.len(), 2, "{processes:?}");
+    for (number, (process, _, label)) in processes.iter().enumerate() {
+        let ranks = [2 * number, 2 * number + 1];
+        assert!(label.starts_with(&format!("ranks {} to {}", ranks[0], ranks[1])), "{label}");
+        for rank in ranks {
+            let name = format!("rank {rank}");
+            let tracks = names("thread_name");
+            let track: Vec<_> =
+                tracks.iter().filter(|track| track.0 == *process && track.2 == name).collect();
+            assert_eq!(track.len(), 1, "{name}: {tracks:?}");
+            let runs = events.iter().filter(|event| {
+                event["ph"] == "B" && event["name"] == "runs" && event["tid"] == track[0].1
+            });
+            let on: Vec<_> = runs.map(|run| run["args"]["on"].as_str().unwrap()).collect();
+            assert!(!on.is_empty() && on.iter().all(|on| on.contains("vp")), "{name}: {on:?}");
+        }
+    }
+    std::fs::remove_dir_all(dir).unwrap();
+}
+
+/// The hybrid examples: over MPI and over newmad, ranks as processes and as threads of fewer, one line.
+#[test]
+fn hybrid_examples_compute_the_same_wherever_their_ranks_are() {
+    let heat = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/heat.c"));
+    let c = compile(&prefix().join("bin/mpicc"), heat, "ranks").to_string_lossy().into_owned();
+    let rust = example("heat").to_string_lossy().into_owned();
+    let ways: [&[&str]; 6] = [
+        &["-n", "1", &c, "501", "40", "1"],
+        &["-n", "4", &c, "501", "40", "3"],
+        &["-n", "4", "--ranks-per-process", "4", &c, "501", "40", "2"],
+        &["-n", "6", "--ranks-per-process", "3", &c, "501", "40", "2"],
+        &["-n", "1", &rust, "--cells", "501", "--steps", "40", "--ranks", "5"],
+        &["-n", "2", &rust, "--cells", "501", "--steps", "40", "--ranks", "3", "--threads", "3"],
+    ];
+    let mut lines = Vec::new();
+    for way in ways {
+        let output = mad(&["run", "--timeout", "60"]).args(way).output().unwrap();
+        assert!(output.status.success(), "{way:?}: {}", err(&output));
+        lines.push(out(&output));
+    }
+    assert!(lines[0].starts_with("heat 1000.000000, hottest cell "), "{lines:?}");
+    assert!(lines.iter().all(|line| *line == lines[0]), "{lines:?}");
+}
+
+/// What a process says on SIGQUIT names each of its ranks, what it waits for, and its call of MPI.
+#[test]
+fn a_dump_shows_ranks_by_number_with_their_calls() {
+    let waits = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/waits.c"));
+    let waits = compile(&prefix().join("bin/mpicc"), waits, "ranks");
+    let args =
+        ["run", "-n", "4", "--ranks-per-process", "2", "--timeout", "5", "--dump-on-timeout"];
+    let output = mad(&args).arg("--tag-output").arg(waits).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let said = err(&output);
+    // A thread's part of the dump: from its line to the next empty one of its process.
+    let part = |process: &str, thread: &str| -> String {
+        let lines = said.lines().filter_map(|line| line.strip_prefix(process));
+        let mut lines =
+            lines.skip_while(|line| !(line.starts_with("thread ") && line.contains(thread)));
+        let head = lines.next().unwrap_or_else(|| panic!("{thread} is not shown: {said}"));
+        let rest: Vec<&str> = lines.take_while(|line| !line.trim().is_empty()).collect();
+        format!("{head}\n{}", rest.join("\n"))
+    };
+    let table: [(&str, &str, &[&str]); 4] = [
+        ("[0] ", "'rank 0'", &["waiting (", "MPI_Recv"]),
+        ("[0] ", "'rank 1'", &["waiting (sleep)"]),
+        ("[1] ", "'rank 2'", &["waiting (", "MPI_Barrier"]),
+        ("[1] ", "'rank 3'", &["running"]),
+    ];
+    for (process, rank, says) in table {
+        let part = part(process, rank);
+        for words in says {
+            assert!(part.contains(words), "{rank}: {words} is missing: {part}");
+        }
+    }
 }

@@ -33,7 +33,7 @@ use std::time::{Duration, Instant};
 
 pub use cleanup::{Cleanup, MARK, adopt_orphans};
 use pmi::{Request, Server};
-pub use rank::{End, Rank, Start, Stream, die_with};
+pub use rank::{End, Rank, Start, Stream, die_with, find};
 pub use ready::{Ready, poll, readable, wait};
 pub use signals::Signals;
 

@@ -301,7 +301,7 @@ pub fn die_with(parent: i32) {
 ///
 /// # Errors
 /// A sentence that says what was looked for and where.
-pub(crate) fn find(program: &OsStr) -> Result<std::path::PathBuf, String> {
+pub fn find(program: &OsStr) -> Result<std::path::PathBuf, String> {
     let shown = program.to_string_lossy();
     if shown.is_empty() {
         return Err("the program's name is empty".into());

@@ -14,6 +14,8 @@ use crate::refusal::Refusal;
 pub struct Inspection {
     /// Why the program cannot run as ranks; `None` if it can.
     pub refusal: Option<Refusal>,
+    /// The names of all its shared libraries, and of theirs. Empty if the file could not be read that far.
+    pub libraries: Vec<String>,
     /// Its shared libraries, apart from the C library, that have variables: all ranks of a process share them.
     pub shared: Vec<SharedData>,
     /// Variables of such libraries that the program itself uses. Each rank has copies of them, which the libraries do
@@ -42,7 +44,12 @@ pub struct SharedData {
 pub fn inspect(path: &Path) -> io::Result<Inspection> {
     let path = path.canonicalize()?;
     let file = std::fs::read(&path)?;
-    let refused = |refusal| Inspection { refusal: Some(refusal), shared: vec![], parted: vec![] };
+    let refused = |refusal| Inspection {
+        refusal: Some(refusal),
+        libraries: vec![],
+        shared: vec![],
+        parted: vec![],
+    };
     let elf = match Elf::parse(&file) {
         Ok(elf) => elf,
         Err(refusal) => return Ok(refused(refusal)),
@@ -56,6 +63,7 @@ pub fn inspect(path: &Path) -> io::Result<Inspection> {
     }
     let listed = libraries::list(&path, &elf)?;
     let refusal = libraries::check(&listed).err();
+    let names = listed.iter().map(|library| library.name.clone()).collect();
     let mut shared = Vec::new();
     for library in listed {
         let known = libraries::is_the_process_own(&library.name);
@@ -68,7 +76,7 @@ pub fn inspect(path: &Path) -> io::Result<Inspection> {
     let is_shared = |name: &String| shared.iter().any(|data| data.names.contains(name));
     let parted =
         references.copied.into_iter().map(|copied| copied.name).filter(is_shared).collect();
-    Ok(Inspection { refusal, shared, parted })
+    Ok(Inspection { refusal, libraries: names, shared, parted })
 }
 
 /// The variables of the library at `path`; `None` when it has none, or cannot be read.

@@ -47,6 +47,7 @@ mod per_rank;
 mod process;
 mod ranks;
 mod request;
+mod room;
 mod session;
 mod slots;
 mod topology;

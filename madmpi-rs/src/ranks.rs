@@ -19,10 +19,12 @@ use core::ffi::{CStr, c_char, c_int};
 use std::ffi::CString;
 use std::sync::Arc;
 
+use marcel::topology::{Object, Topology};
 use marcel::{Mode, Runtime};
 use newmad::plumbing::knobs;
 use pioman::Manager;
 
+use crate::room::{self, Usage};
 use crate::{job, per_rank, process};
 
 /// The dynamic linker calls it with what `main` gets.
@@ -63,8 +65,17 @@ fn host(argv: *const *const c_char) -> Result<c_int, String> {
     let program = std::env::current_exe().map_err(|e| format!("finding the program: {e}"))?;
     let program = mad_loader::Program::open(&program).map_err(|e| e.to_string())?;
     per_rank::has(ranks as usize);
-    let copies: Result<Vec<_>, _> = (0..ranks as usize).map(|place| program.load(place)).collect();
-    let copies = copies.map_err(|e| e.to_string())?;
+    let load = |place| program.load(place).map_err(|e| e.to_string());
+    let mut copies = Vec::with_capacity(ranks as usize);
+    for place in 0..ranks as usize {
+        let before = (place == room::MEASURED).then(Usage::now).flatten();
+        copies.push(load(place)?);
+        if let Some(before) = before
+            && let Some(after) = Usage::now()
+        {
+            room::check(ranks, mad_loader::STACK, before, after)?;
+        }
+    }
     run(copies, &arguments)
 }
 
@@ -92,8 +103,12 @@ fn run(copies: Vec<Arc<mad_loader::Rank>>, arguments: &[CString]) -> Result<c_in
         let builder = newmad::Session::builder().manager(manager).ordered();
         let sessions = builder.open_ranks(copies.len() as u32).map_err(|e| e.to_string())?;
         let mut threads = Vec::with_capacity(copies.len());
+        let places = places(copies.len(), runtime.load().compute_vps());
         for (copy, session) in copies.into_iter().zip(sessions) {
-            let thread = marcel::Builder::new().name(format!("rank {}", session.rank()));
+            let mut thread = marcel::Builder::new().name(format!("rank {}", session.rank()));
+            if let Some(place) = places.get(threads.len()) {
+                thread = thread.bind(*place);
+            }
             let arguments = arguments.to_vec();
             let rank = thread
                 .stack_size(mad_loader::STACK)
@@ -110,10 +125,30 @@ fn run(copies: Vec<Arc<mad_loader::Rank>>, arguments: &[CString]) -> Result<c_in
     })
 }
 
+/// The core of each of so many ranks, on so many virtual processors: neighbours share a virtual processor, and each has as many as another. A thread stays on
+/// the processor where it has begun; so ranks that were left to themselves would stay where one had begun while another waited.
+/// Empty: the process has one processor, or they have no cores.
+fn places(ranks: usize, vps: usize) -> Vec<Object> {
+    let cores = Topology::current().and_then(|topology| {
+        let cores = topology.cores_for(vps, None)?;
+        Ok((topology, cores))
+    });
+    let Ok((topology, cores)) = cores else { return Vec::new() };
+    if cores.len() < 2 {
+        return Vec::new();
+    }
+    let place = |rank: usize| {
+        let node = &topology.nodes()[topology.leaf_of(cores[rank * cores.len() / ranks])?];
+        Some(Object { level: node.level, id: node.id })
+    };
+    (0..ranks).map(place).collect::<Option<_>>().unwrap_or_default()
+}
+
 /// A rank from its beginning to its end; its exit status.
 fn live(copy: &Arc<mad_loader::Rank>, session: newmad::Session, arguments: Vec<CString>) -> c_int {
     let rank = session.rank();
     per_rank::acts_for(copy.number());
+    session.adopt_thread();
     job::opened(session.clone());
     // SAFETY: the program is what the user has started.
     let status = unsafe { copy.run(arguments) };

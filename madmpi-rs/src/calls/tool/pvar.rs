@@ -33,6 +33,22 @@ enum Kind {
     WakeUps(usize),
     Connections,
     Communicators,
+    /// Messages that were found at a point, so far from their rank: the place of that in [`DISTANCES`].
+    Found(Point, usize),
+}
+
+/// Where messages of one of several ranks of the process are found; and what that means.
+const DISTANCES: [(&str, &str); 4] = [
+    ("own", "by its own thread"),
+    ("near", "on the same NUMA node"),
+    ("far", "on another NUMA node"),
+    ("elsewhere", "by a thread without a core of its own"),
+];
+
+/// What newmad calls a figure.
+fn figure(point: Point, distance: usize) -> String {
+    let point = if point == Point::Library { "call".to_owned() } else { point.to_string() };
+    format!("{point} {}", DISTANCES[distance].0)
 }
 
 /// A variable.
@@ -76,6 +92,17 @@ pub(super) fn all() -> Vec<Variable> {
     let level = MPI_T_PVAR_CLASS_LEVEL;
     let meaning = "links with other processes that are open";
     all.push(variable(Kind::Connections, "newmad_connections", meaning, 2, level));
+    for point in Point::ALL {
+        for (number, (name, meaning)) in DISTANCES.iter().enumerate() {
+            let kind = Kind::Found(point, number);
+            let at = figure(point, number);
+            let at = at.trim_end_matches(name).trim_end();
+            let meaning = format!(
+                "messages for one of several ranks of the process that were found {meaning}, at the point: {at}"
+            );
+            all.push(variable(kind, &format!("newmad_found_{at}_{name}"), &meaning, 2, counter));
+        }
+    }
     let meaning = "communicators that the program has made and not freed";
     all.push(variable(Kind::Communicators, "madmpi_communicators", meaning, 3, level));
     all
@@ -97,6 +124,11 @@ fn value(kind: Kind) -> u64 {
         Kind::Hits(point) => sources.map(|source| source.at(point).hits).sum(),
         Kind::WakeUps(watch) => sources.map(|source| source.wake_ups[watch]).sum(),
         Kind::Sleeps(watch) => counters.sleeps[watch],
+        Kind::Found(point, distance) => {
+            let name = figure(point, distance);
+            let figures = sources.flat_map(|source| &source.figures);
+            figures.filter(|(known, _)| *known == name).map(|(_, figure)| figure).sum()
+        }
         Kind::Connections | Kind::Communicators => 0,
     }
 }
