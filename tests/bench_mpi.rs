@@ -276,6 +276,40 @@ fn the_programs_measure_what_the_benches_do() {
         let output = command.env("XDG_CACHE_HOME", here.0.join("cache")).output().unwrap();
         assert!(output.status.success(), "{bench}: {}", err(&output));
     }
+    collaborative(&here);
+}
+
+/// Ranks that share a process, in every way: where they do, the library tells by whom messages were found.
+fn collaborative(here: &Here) {
+    let mut command =
+        mad(&["bench", "collaborative", "--json", "--work", "messages,schedule,exchange"]);
+    command.args(["--iters", "5", "--rounds", "1", "--imbalance", "2", "--compute-us", "50"]);
+    command.args(["--size", "100,64K", "--timeout", "100", "--peers-dir"]).arg(&here.0);
+    let output = command.env("XDG_CACHE_HOME", here.0.join("cache")).output().unwrap();
+    assert!(output.status.success(), "{}", err(&output));
+    let found = objects(&output);
+    let of = |way: &str, metric: &str| -> Vec<f64> {
+        let here =
+            found.iter().filter(|line| line["config"]["way"] == way && line["metric"] == metric);
+        here.map(|line| line["mean"].as_f64().unwrap()).collect()
+    };
+    let distances = ["found_own", "found_near", "found_far", "found_elsewhere"];
+    for way in
+        ["collaborative", "calls", "processes", "wait", "switch", "idle", "tick", "block", "nodes"]
+    {
+        assert_eq!(of(way, "wait_time").len(), 6, "{way}: {}", err(&output));
+        let told = distances.map(|metric| of(way, metric));
+        if ["calls", "processes"].contains(&way) {
+            assert!(told.iter().all(Vec::is_empty), "{way}: {told:?}");
+            continue;
+        }
+        for point in 0..6 {
+            let sum: f64 = told.iter().map(|shares| shares[point]).sum();
+            assert!((sum - 1.0).abs() < 1e-3, "{way}: {told:?}");
+            assert!(told[0][point] < 1.0, "{way}: each finds its own alone: {told:?}");
+        }
+    }
+    assert_eq!(of("collaborative", "wait_ratio").len(), 6);
 }
 
 /// All that `coll` knows.

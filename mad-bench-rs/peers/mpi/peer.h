@@ -49,7 +49,7 @@ struct series {
 struct point {
     long number, a, b, c;
     int64_t spent; /* for programs whose points may take long */
-    struct series series[6];
+    struct series series[13];
 };
 
 static int rank, ranks;

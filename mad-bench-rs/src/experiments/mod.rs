@@ -6,6 +6,7 @@ mod bandwidth;
 mod bare;
 mod clocks;
 mod coll;
+mod collaborative;
 mod control_messages;
 mod control_network;
 mod crunch;
@@ -34,7 +35,7 @@ mod threads;
 use crate::harness::experiment::Bench;
 
 /// Every bench.
-pub(crate) static BENCHES: [&Bench; 23] = [
+pub(crate) static BENCHES: [&Bench; 24] = [
     &apps::BENCH,
     &overlap::BENCH,
     &submit::BENCH,
@@ -49,6 +50,7 @@ pub(crate) static BENCHES: [&Bench; 23] = [
     &mt_latency::BENCH,
     &multirail::BENCH,
     &coll::BENCH,
+    &collaborative::BENCH,
     &onesided::BENCH,
     &files::BENCH,
     &idle::BENCH,

@@ -38,7 +38,7 @@ const PROCESS_KEYS: [(&str, &str); 7] = [
 ];
 
 /// Keys that decide for the worker itself how its process is built.
-const OWN_KEYS: [&str; 2] = ["rails", "ranks"];
+const OWN_KEYS: [&str; 3] = ["rails", "ranks", "way"];
 
 /// Steps of the progress bar per job.
 const STEPS: u64 = 100;

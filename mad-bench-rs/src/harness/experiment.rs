@@ -20,14 +20,18 @@ pub(crate) struct Program {
     pub(crate) numbers: [u64; 3],
     /// Whether each process may use its share of the cores, as the virtual processors of newmad's do, or only one.
     pub(crate) share: bool,
-    /// How many processes.
+    /// How many ranks.
     pub(crate) ranks: u32,
+    /// How many of them share a process, where they are madmpi's.
+    pub(crate) each: u32,
+    /// Variables set for their processes.
+    pub(crate) knobs: &'static [(&'static str, &'static str)],
 }
 
 impl Program {
     /// Of two processes, each on a core of its own.
     pub(crate) fn pair(name: &'static str, numbers: [u64; 3]) -> Program {
-        Program { name, numbers, share: false, ranks: 2 }
+        Program { name, numbers, share: false, ranks: 2, each: 1, knobs: &[] }
     }
 }
 

@@ -11,6 +11,7 @@ pub(super) fn metric(name: &str) -> &str {
     match name {
         "overlap_ratio" => "Part of the transfer that is hidden",
         "send_time" => "Length of the sender's call",
+        "wait_time" => "Wait for messages, after the computation",
         "total_time" => "Compute and communicate, together",
         "weighted_trip" => "Message under way at a random moment",
         "half_round_trip" => "Half a round trip",
@@ -34,6 +35,7 @@ pub(super) fn axis(key: &str) -> &str {
         "compute_us" => "length of the computation",
         "threads" => "number of threads",
         "members" => "number of members",
+        "imbalance" => "imbalance of the computations",
         key => key,
     }
 }
@@ -102,6 +104,10 @@ pub(super) fn value(key: &str, value: &Value) -> String {
         ("workload", "montecarlo") => "Monte-Carlo transport",
         ("library", "bare") => "no library",
         ("library", "kernel") => "kernel threads",
+        ("way", "collaborative") => "ranks share a process",
+        ("way", "wait") => "the same, progress in waits alone",
+        ("way", "processes") => "a process each",
+        ("way", "calls") => "a process each, polling in calls only",
         ("op", "inline") => "inline",
         ("op", "thread") => "own thread",
         ("workers", "all") => "all cores",

@@ -1,8 +1,9 @@
 //! What programs feel, made from the figures: whole applications and collectives, madmpi beside other MPI libraries.
 
-use crate::harness::line::{Line, values};
+use crate::harness::line::{Line, find, values};
 use crate::report::names;
-use crate::report::peers::{Figure, by_library, columns, gain, no_slower};
+use crate::report::peers::{Figure, amount, by_library, columns, gain, no_slower};
+use crate::report::saying::Bound::AtLeast;
 use crate::report::saying::Finding;
 
 /// What users run.
@@ -69,6 +70,31 @@ fn tail(lines: &[Line], place: String, keys: &[(&str, &str)]) -> Option<Finding>
     Some(Finding::shown(place, columns(&here, p99)).judged(asked, Some(gain), gain >= 1.0))
 }
 
+/// Ranks of one process against polling in calls only: at an imbalance of two the wait is to be half as long.
+pub(crate) fn collaborative(lines: &[Line]) -> Vec<Finding> {
+    let mut all = Vec::new();
+    for size in values(lines, "size") {
+        for imbalance in values(lines, "imbalance") {
+            let of = |metric: &str, way: &str| {
+                let keys = [("way", way), ("size", &*size), ("imbalance", &*imbalance)];
+                find(lines, metric, &keys)
+            };
+            let figures = values(lines, "way").into_iter().filter(|way| way != "none");
+            let figures: Vec<_> = figures
+                .filter_map(|way| Some((way.clone(), amount(of("wait_time", &way)?))))
+                .collect();
+            let Some(ratio) = of("wait_ratio", "collaborative") else { continue };
+            let place = format!("{}, imbalance {imbalance}", names::of(ratio, "size"));
+            let found = Finding::shown(place, figures);
+            all.push(match imbalance.as_str() {
+                "1" => found,
+                _ => found.weighed("half of polling in calls at the most", &[ratio], AtLeast(2.0)),
+            });
+        }
+    }
+    all
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -99,6 +125,27 @@ mod tests {
         assert_eq!(said[0].target.as_ref().unwrap().ratio, Some(1.2 / 1.1));
         assert_eq!(verdict(&said[1]), Verdict::Missed);
         assert!(said[1].place.contains("8 ranks"), "{}", said[1].place);
+    }
+
+    #[test]
+    fn collaborative_polling_is_judged_where_one_rank_computes_longer() {
+        let of = |metric, way, imbalance, median| {
+            let keys =
+                [("library", "madmpi"), ("way", way), ("size", "8192"), ("imbalance", imbalance)];
+            line(metric, &keys, median)
+        };
+        let lines = [
+            of("wait_time", "collaborative", "1", 20.0),
+            of("wait_ratio", "collaborative", "1", 1.1),
+            of("wait_time", "collaborative", "2", 5.0),
+            of("wait_time", "calls", "2", 30.0),
+            of("wait_ratio", "collaborative", "2", 6.0),
+        ];
+        let said = collaborative(&lines);
+        assert_eq!(said.len(), 2);
+        assert!(said[0].target.is_none() && said[0].place.contains("imbalance 1"));
+        assert_eq!(verdict(&said[1]), Verdict::Met);
+        assert_eq!(said[1].figures[1], ("calls".to_owned(), "30 µs".to_owned()));
     }
 
     #[test]

@@ -308,6 +308,23 @@ pub(crate) static SECTIONS: &[Section] = &[
         says: programs::collectives,
     },
     Section {
+        bench: "collaborative",
+        title: "Collaborative polling",
+        asks: "Two ranks of a process compute, one longer than the other, and their messages come from another process meanwhile. \
+               Does the rank that waits take up those of the one that computes? Beside it: progress in waits alone, \
+               a process for each rank, polling in calls only, and MPI libraries as processes.",
+        given: &[
+            ("library", "madmpi,openmpi,mpich"),
+            ("way", "collaborative,wait,processes,calls"),
+            ("imbalance", "1,2,4"),
+        ],
+        iters: 100,
+        pictures: &[medians("wait_time", "imbalance", &["size"])],
+        found: "[Didelot14] 4.4: on 1,024 cores BT spent 1.69 times less time in MPI, EulerMHD 2.34 times; nothing where all \
+                ranks compute as long as each other.",
+        says: programs::collaborative,
+    },
+    Section {
         bench: "rpc",
         title: "Remote calls",
         asks: "A call and its reply, to an idle target and to one whose cores all compute.",

@@ -18,7 +18,7 @@ macro_rules! sources {
     ($($name:literal),*) => { [$(($name, include_str!(concat!("../../../peers/mpi/", $name)))),*] };
 }
 
-const SOURCES: [Source; 19] = sources![
+const SOURCES: [Source; 20] = sources![
     "peer.h",
     "app.h",
     "spin.h",
@@ -34,6 +34,7 @@ const SOURCES: [Source; 19] = sources![
     "sort.c",
     "montecarlo.c",
     "coll.c",
+    "collaborative.c",
     "onesided.c",
     "files.c",
     "reactivity.c",
@@ -142,11 +143,13 @@ impl Library {
 
     /// The command that starts so many processes of `program` which reach each other over `driver`. `crowded`: there are
     /// more than cores, and a library that polls is told to give its core away while it does, where it has such an option.
+    /// `each`: so many share a process, where they are madmpi's.
     pub(crate) fn launch(
         &self,
         program: &Path,
         driver: &str,
         (ranks, crowded): (u32, bool),
+        each: u32,
     ) -> Command {
         let mut command = Command::new(&self.launcher);
         // What a launcher above left there is not for this one.
@@ -174,6 +177,9 @@ impl Library {
             }
             Kind::Madmpi => {
                 command.args(["run", "-n", &ranks, "--driver", driver]);
+                if each > 1 {
+                    command.args(["--ranks-per-process", &each.to_string()]);
+                }
             }
         }
         if self.known.progress {
@@ -267,7 +273,7 @@ mod tests {
     fn a_launcher_gets_the_driver_that_is_asked_for() {
         let library = openmpi(Path::new("cc"));
         let btl = |driver| {
-            let command = library.launch(Path::new("program"), driver, (2, false));
+            let command = library.launch(Path::new("program"), driver, (2, false), 1);
             let value = command.get_envs().find(|(name, _)| *name == "OMPI_MCA_btl");
             value.and_then(|(_, value)| Some(value?.to_string_lossy().into_owned()))
         };
@@ -279,7 +285,7 @@ mod tests {
     fn a_library_that_can_yield_does_so_where_ranks_share_cores() {
         let library = openmpi(Path::new("cc"));
         let yields = |ranks, crowded| {
-            let command = library.launch(Path::new("program"), "shm", (ranks, crowded));
+            let command = library.launch(Path::new("program"), "shm", (ranks, crowded), 1);
             assert!(command.get_args().any(|word| word.to_str() == Some(&ranks.to_string())));
             let name = "OMPI_MCA_mpi_yield_when_idle";
             command.get_envs().any(|(known, value)| known == name && value.is_some())

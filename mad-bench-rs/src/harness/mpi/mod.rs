@@ -126,14 +126,28 @@ pub(crate) fn compare_by(
     figure: fn(&[f64]) -> Option<f64>,
     more_is_better: bool,
 ) {
+    compare_among(results, &[], metric, figure, more_is_better);
+}
+
+/// As [`compare_by`]; what these keys say of ours makes no difference either.
+pub(crate) fn compare_among(
+    results: &mut Results,
+    ours_alone: &[&str],
+    metric: impl Fn(&Config) -> Option<&'static str>,
+    figure: fn(&[f64]) -> Option<f64>,
+    more_is_better: bool,
+) {
     for index in 0..results.points.len() {
         let point = results.points[index].clone();
         let ours = libraries::is_ours(point.text("library"));
         let Some(metric) = metric(&point).filter(|_| ours) else {
             continue;
         };
-        let theirs =
-            |key: &str| key != "library" && !NOT_THEIRS.iter().any(|(name, _)| *name == key);
+        let theirs = |key: &str| {
+            key != "library"
+                && !NOT_THEIRS.iter().any(|(name, _)| *name == key)
+                && !ours_alone.contains(&key)
+        };
         let same = |other: &Config| other.only(theirs) == point.only(theirs);
         let others = |other: &Config| libraries::is_foreign(other.text("library"));
         let peers = (0..results.points.len())

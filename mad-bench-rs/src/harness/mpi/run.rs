@@ -39,8 +39,13 @@ pub(crate) fn work(bench: &Bench, spec: &Spec) -> WorkResult {
     for (program, points) in &programs {
         let path = installed.build(program.name)?;
         let cores = allowed_cpus();
-        let mut command =
-            installed.launch(&path, driver, (program.ranks, program.ranks as usize > cores.len()));
+        let mut command = installed.launch(
+            &path,
+            driver,
+            (program.ranks, program.ranks as usize > cores.len()),
+            program.each,
+        );
+        command.envs(program.knobs.iter().copied());
         command.arg(places(program, &cores)).arg(spec.iters.to_string()).args(points);
         let mut heard = 0;
         let mut wrong = None;
