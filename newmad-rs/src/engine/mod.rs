@@ -32,7 +32,9 @@ mod tests;
 mod wait;
 
 pub use locking::Locking;
+pub(crate) use wait::look_beside;
 
+use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -56,7 +58,7 @@ use crate::net::{AnyDriver, Driver};
 use crate::proto::core::Core;
 use crate::proto::finders::Finders;
 use crate::proto::inline::Found;
-use crate::request::{Ref, Request};
+use crate::request::{ANY_SOURCE, Ref, Request};
 use crate::strategy::selection::assert_caller;
 use crate::sys::KeepErrno;
 use crate::wire::{Ends, Envelope};
@@ -110,6 +112,8 @@ pub(crate) struct Engine {
     signals: Arc<Signals>,
     /// Who holds which ranks.
     ranks: Arc<Ranks>,
+    /// Those of this process, where there are several; else none.
+    beside: Range<u32>,
     /// By process: what sends short messages beside the engine.
     leases: Box<[Arc<Lease<InlineLease>>]>,
     doorbells: Doorbells,
@@ -135,6 +139,7 @@ impl Engine {
         let offload = Offload::read(core.gates.rails.iter().all(|rail| !rail.driver.can_break()))?;
         let (covered, source) = (Covered::new(), OnceLock::new());
         let own = ranks.of(process).len();
+        let beside = if own > 1 { ranks.of(process) } else { 0..0 };
         let finders = (own > 1).then(|| Arc::new(Finders::new(own)));
         core.pending.finders = finders.clone();
         let (lock, watching) = (BiasedLock::new(core), AtomicBool::new(false));
@@ -143,6 +148,7 @@ impl Engine {
             lock,
             signals,
             ranks,
+            beside,
             leases,
             doorbells,
             watching,
@@ -287,6 +293,14 @@ impl Engine {
         found.unwrap_or(Found::Nothing)
     }
 
+    /// Whether a message from there comes from a rank of this process, which shares it with others: no event from outside
+    /// brings it.
+    #[inline]
+    fn is_from_beside(&self, from: u32) -> bool {
+        self.beside.contains(&from)
+            || (from == ANY_SOURCE && self.beside.len() as u32 == self.ranks.all())
+    }
+
     /// Hands a request to the engine. It may be finished when this returns.
     ///
     /// # Safety
@@ -374,6 +388,13 @@ impl Engine {
         let (short, peer) = (asked.is_short_receive(), asked.peer);
         let begun = |core: &mut Locked<'_>, before| {
             if core.pending.count() <= before {
+                return false;
+            }
+            if short && self.is_from_beside(peer) {
+                // Its sender brings it. What this receive has begun goes on here.
+                if core.has_work() {
+                    core.progress();
+                }
                 return false;
             }
             core.progress();

@@ -84,6 +84,12 @@ impl<D: Driver> Core<D> {
         any
     }
 
+    /// Whether there is something to be done that no event has to bring: copies, and what waits to be sent.
+    #[inline]
+    pub(crate) fn has_work(&self) -> bool {
+        !self.copies.is_empty() || self.gates.backlog > 0
+    }
+
     /// As `progress`, by a thread that does not look again: if there was something, there may be more, so whatever thread
     /// sleeps for the session is to look. Callers' context.
     pub(crate) fn look_once(&mut self) {

@@ -2,9 +2,9 @@
 
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use marcel::plumbing::{Overdue, budget};
+use marcel::plumbing::{Overdue, budget, others_runnable};
 use pioman::plumbing::hold_wakers;
 use pioman::{Hint, Manager, Point, Source};
 
@@ -21,6 +21,36 @@ const STAY_SOCKETS: Duration = Duration::from_micros(50);
 const POLLS: u32 = 8;
 /// From this length on a message takes longer than a spin is worth.
 const LONG: usize = 512 * 1024;
+
+/// How long a thread looks for what another rank of its process does, where its virtual processor has nothing else to run:
+/// that rank may be on another core, and a wake-up of a core that sleeps takes a quarter of this.
+const NEAR: Duration = Duration::from_micros(20);
+/// Looks between two looks at anything else.
+const LOOKS: u32 = 64;
+
+/// Looks for a while for what another rank of the process does, polls in between, and stops when other green threads can run
+/// here.
+pub(crate) fn look_beside(manager: &Manager, over: impl Fn() -> bool) -> bool {
+    if others_runnable() {
+        return false;
+    }
+    let mut begun = None;
+    loop {
+        for _ in 0..LOOKS {
+            if over() {
+                return true;
+            }
+            std::hint::spin_loop();
+        }
+        let now = Instant::now();
+        let begun = begun.get_or_insert(now);
+        if others_runnable() || now - *begun > NEAR {
+            return false;
+        }
+        manager.poll(Point::Library);
+        manager.looked(false);
+    }
+}
 
 impl Engine {
     /// Waits until the request is over. Even if the wait unwinds (a runtime that stops unwinds its threads)
@@ -67,6 +97,12 @@ impl Engine {
         }
     }
 
+    /// Whether the request is a short receive of what another rank of this process sends.
+    #[inline]
+    fn comes_from_beside(&self, request: &Request) -> bool {
+        request.is_short_receive() && self.is_from_beside(request.peer)
+    }
+
     /// Sends the messages that were held for a look of their sender: before that one waits.
     #[inline]
     pub(crate) fn send_held(&self) {
@@ -87,7 +123,7 @@ impl Engine {
         self.disarm();
         let vain = if self.doorbells.are_absent() { STAY_SOCKETS } else { STAY };
         spin(Budget::InVain(vain), || {
-            if marcel::plumbing::others_runnable() {
+            if others_runnable() {
                 return Poll::Stop;
             }
             // Callbacks may use the engine: they are called between these polls, not inside one.
@@ -111,12 +147,13 @@ impl Engine {
         mut pending: impl Iterator<Item = &'a Request> + Clone,
         manager: &Manager,
     ) {
-        let mut all_short = true;
+        let (mut all_short, mut all_beside) = (true, true);
         for request in pending.clone() {
             request.set_waiting();
             all_short &= request.is_short();
+            all_beside &= self.is_from_beside(request.peer);
         }
-        if manager.is_crowded() {
+        if all_beside || manager.is_crowded() {
             return;
         }
         let shown = !all_short && !self.doorbells.are_absent();
@@ -145,6 +182,9 @@ impl Unfinished<'_> {
         // SAFETY: `Engine::wait`'s caller owns it and is here.
         let request = unsafe { self.request.as_ref() };
         request.set_waiting();
+        if overdue.is_none() && self.engine.comes_from_beside(request) && marcel::is_green() {
+            return self.wait_beside(request);
+        }
         let hint = if request.capacity >= LONG { Hint::Long } else { Hint::Short };
         let shown = !request.is_short() && !self.engine.doorbells.are_absent();
         let _shown = shown.then(|| Waiter::new(self.engine));
@@ -170,6 +210,27 @@ impl Unfinished<'_> {
                 tell_of(request, lasts);
             }
             self.engine.nudged(self.request);
+        }
+    }
+}
+
+impl Unfinished<'_> {
+    /// Waits for what another rank of this process brings: the request stays attended, since no poll finds its end, and the
+    /// thread gives its virtual processor to the others at once.
+    #[inline(never)]
+    fn wait_beside(&self, request: &Request) {
+        let engine = self.engine;
+        let _open = engine.calls(request.mine.get()).open(self.manager);
+        loop {
+            engine.send_held();
+            engine.feed_if_starved();
+            if !look_beside(self.manager, || request.done.is_done()) {
+                request.done.latch().wait("a message");
+            }
+            if request.is_finished() {
+                return;
+            }
+            engine.nudged(self.request);
         }
     }
 }
