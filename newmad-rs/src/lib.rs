@@ -113,6 +113,10 @@ mod ready;
 mod ring;
 #[cfg(loom)]
 #[cfg_attr(not(test), allow(dead_code))]
+#[path = "coll/board/meeting/rounds.rs"]
+mod rounds;
+#[cfg(loom)]
+#[cfg_attr(not(test), allow(dead_code))]
 #[path = "net/segment/word.rs"]
 mod word;
 

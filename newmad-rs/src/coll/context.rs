@@ -91,6 +91,8 @@ pub(crate) struct Context {
     pub(super) failure: OnceLock<Failure>,
     runs: KernelMutex<Vec<Weak<dyn Member>>>,
     choices: KernelMutex<Choices>,
+    /// All members are of this process.
+    pub(super) of_one: bool,
     pub(super) shared: Shared,
     pub(super) spare: Spare,
     /// Short plans that were made last, the latest first.
@@ -121,6 +123,8 @@ impl Context {
         id: u64,
         choices: Choices,
     ) -> Context {
+        let own = session.engine.ranks().beside(session.rank());
+        let of_one = members.iter().all(|member| own.contains(member));
         Context {
             session: session.clone(),
             members: members.into(),
@@ -130,7 +134,8 @@ impl Context {
             children: AtomicU32::new(0),
             failure: OnceLock::new(),
             runs: KernelMutex::new(Vec::new()),
-            shared: Shared::new(members.len() as u32, choices.shared),
+            of_one,
+            shared: Shared::new(members.len() as u32, of_one, choices.shared),
             spare: Spare::default(),
             choices: KernelMutex::new(choices),
             plans: KernelMutex::default(),

@@ -135,6 +135,12 @@ impl Group {
             *turn.stage() = Stage::Off;
             *turn.stage() = self.set_up()?;
         }
+        if let (Stage::Met, Some(meeting)) = (turn.stage(), self.context.shared.meeting())
+            && self.context.choices().are_free(task)
+        {
+            // SAFETY: the caller's promise.
+            return unsafe { self.meet(meeting, task, operator, &memory, in_place) };
+        }
         if let Stage::On(board) = turn.stage()
             && shared::fits(task, self.size())
             && self.context.choices().are_free(task)
@@ -146,7 +152,7 @@ impl Group {
         match turn.stage() {
             Stage::Counting(count) => *count += 1,
             Stage::On(board) => self.pass(board),
-            Stage::Off => {}
+            Stage::Off | Stage::Met => {}
         }
         drop(turn);
         // SAFETY: the caller's promise.

@@ -21,6 +21,7 @@ impl Context {
         for run in self.runs() {
             run.fail();
         }
+        self.end_meeting();
         if failure == Failure::Closed {
             return;
         }
@@ -32,6 +33,18 @@ impl Context {
         }
         // The janitor. It ends with the session, or when no peer is left.
         alone(self, anything(self.all_tags()), Some(self.all_tags()));
+    }
+}
+
+impl Context {
+    /// Members that wait at the group's meeting, if the group has failed, learn of it at once.
+    pub(super) fn end_meeting(&self) {
+        let Some(meeting) = self.shared.failed() else { return };
+        let Some(&failure) = self.failure.get() else { return };
+        meeting.fail(match failure {
+            Failure::Died(..) | Failure::Revoked { .. } => failure,
+            _ => Failure::Revoked { by: self.members[self.rank as usize], gone: false },
+        });
     }
 }
 

@@ -72,6 +72,11 @@ impl Ranks {
         self.first[process as usize]..self.first[process as usize + 1]
     }
 
+    /// Those of a rank's process.
+    pub(crate) fn beside(&self, rank: u32) -> Range<u32> {
+        self.of(self.home(rank))
+    }
+
     /// The process of a rank, and the rank's place there.
     #[inline]
     pub(crate) fn place(&self, rank: u32) -> (u32, u16) {

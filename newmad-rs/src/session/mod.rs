@@ -1,6 +1,7 @@
 //! Sessions: the processes that talk to each other, and the calls by which they do.
 
 mod control;
+pub(crate) mod departures;
 mod extensions;
 mod open;
 mod sample;
@@ -17,6 +18,7 @@ use pioman::{Manager, Point, SourceHandle};
 pub use control::Control;
 pub use open::{Builder, Driver};
 
+use self::departures::Departures;
 use self::extensions::Extensions;
 
 use crate::Status;
@@ -88,6 +90,7 @@ struct Process {
     /// Names of the rails, in their order.
     rails: Vec<&'static str>,
     extensions: Extensions,
+    departures: Departures,
 }
 
 /// What ends after the engine.
@@ -140,8 +143,7 @@ impl Session {
 
     /// The ranks that this process holds, this one among them.
     pub fn process_ranks(&self) -> std::ops::Range<u32> {
-        let ranks = self.inner.engine.ranks();
-        ranks.of(ranks.home(self.inner.rank))
+        self.inner.engine.ranks().beside(self.inner.rank)
     }
 
     /// Says that the calling thread is this rank's, and that the rank stays on its virtual processor: the I/O manager's figures
@@ -386,6 +388,12 @@ impl Inner {
     /// The rank has failed, and with it the process: see [`crate::run_ranks`].
     pub(crate) fn fall(&self, cause: Cause) {
         self.engine.with(|core| core.fall(self.mine, cause));
+        self.departures().depart(self.rank, cause);
+    }
+
+    /// Which ranks of the process are gone.
+    pub(crate) fn departures(&self) -> &Departures {
+        &self.process.departures
     }
 
     /// A number that no earlier call has given.
@@ -417,6 +425,7 @@ impl Inner {
         if self.closed.swap(true, Ordering::SeqCst) {
             return Ok(());
         }
+        self.departures().depart(self.rank, Cause::Left);
         let mut request = Request::close().of_rank(self.mine);
         let pointer = NonNull::from(&mut request);
         // SAFETY: as in `Session::complete`.

@@ -392,6 +392,7 @@ impl Session {
             mail,
             rails: names,
             extensions: Default::default(),
+            departures: Default::default(),
         });
         let session = |(mine, rank): (usize, u32)| {
             let inner = Inner {

@@ -1,20 +1,23 @@
 //! How far a group is with sharing memory, and the turn of the thread that does a collective.
 //!
 //! ```text
-//!   Counting ──so many collectives were waited for──▶ set up ──all members can──▶ On
-//!                                                        └─────one cannot──────▶ Off
+//!   Counting ──so many collectives were waited for──▶ set up ──all members can────────▶ On
+//!                                                        ├─────all are of one process─▶ Met
+//!                                                        └─────one cannot────────────▶ Off
 //! ```
 
 use std::cell::UnsafeCell;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::{Arc, OnceLock};
 
+use crate::coll::board::meeting::Meeting;
 use crate::coll::board::members::Board;
 use crate::coll::board::places::Places;
 use crate::error::Error;
 
 /// So many collectives a group does by messages before it is set up.
 pub(in crate::coll) const SOME: u32 = 4;
-/// Most members: each has a bit among the marks.
+/// Most members with boards: each has a bit among the marks.
 const MOST: u32 = 64;
 
 /// What a group has of shared memory: the part of a group's context.
@@ -23,6 +26,8 @@ pub(in crate::coll) struct Shared {
     busy: AtomicBool,
     /// Its own.
     stage: UnsafeCell<Stage>,
+    /// Where members of one process meet, once they do.
+    meeting: OnceLock<Arc<Meeting>>,
 }
 
 // SAFETY: the thread that has set `busy` alone uses the stage.
@@ -34,19 +39,42 @@ pub(in crate::coll) enum Stage {
     Counting(u32),
     Off,
     On(Board),
+    /// At the group's meeting.
+    Met,
 }
 
 /// The right to do a collective: one thread has it.
 pub(in crate::coll) struct Turn<'a>(&'a Shared);
 
 impl Shared {
-    /// Of a group with so many members. `wanted`: not switched off.
-    pub(in crate::coll) fn new(size: u32, wanted: bool) -> Shared {
-        let stage = match wanted && (2..=MOST).contains(&size) {
+    /// Of a group with so many members, which are all of one process or not. `wanted`: not switched off.
+    pub(in crate::coll) fn new(size: u32, of_one: bool, wanted: bool) -> Shared {
+        let most = if of_one { u32::MAX } else { MOST };
+        let stage = match wanted && (2..=most).contains(&size) {
             true => Stage::Counting(0),
             false => Stage::Off,
         };
-        Shared { busy: AtomicBool::new(false), stage: UnsafeCell::new(stage) }
+        let (busy, stage) = (AtomicBool::new(false), UnsafeCell::new(stage));
+        Shared { busy, stage, meeting: OnceLock::new() }
+    }
+
+    /// Where the members meet, if they do.
+    #[inline]
+    pub(in crate::coll) fn meeting(&self) -> Option<&Meeting> {
+        self.meeting.get().map(|meeting| &**meeting)
+    }
+
+    /// The members meet there from now on. The caller then looks whether the group has failed.
+    pub(in crate::coll) fn meet_at(&self, meeting: Arc<Meeting>) {
+        let _ = self.meeting.set(meeting);
+        // Pairs with the fence in `failed`: a revoker sees the meeting, or the caller sees the failure.
+        fence(Ordering::SeqCst);
+    }
+
+    /// Where the members meet, for a revoker that has set the group's failure.
+    pub(in crate::coll) fn failed(&self) -> Option<&Meeting> {
+        fence(Ordering::SeqCst);
+        self.meeting()
     }
 
     /// Until the result is dropped no other thread enters.

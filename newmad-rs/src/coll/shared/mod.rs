@@ -17,6 +17,10 @@
 //! message that the owner sends when it has shown something. So it hears of deaths and failures as of any message, and
 //! a collective that has many late members costs no more than one by messages. (`wait`)
 //!
+//! # Ranks of one process
+//! When all members are of one process they meet instead (`coll::board::meeting`): collectives of any length, from buffer
+//! to buffer. One round of messages tells them where. (`meet`)
+//!
 //! Rejected: a segment for each group (descriptors would have to be passed again, and room found for it; the segments
 //! that carry messages are mapped already); a tree (with as many ranks as a node has cores each reads some tens of lines
 //! once; the reads overlap, the levels of a tree do not).
@@ -24,6 +28,9 @@
 //! [`Error::Mismatch`]: crate::Error::Mismatch
 
 mod exchange;
+mod meet;
+#[cfg(test)]
+mod meet_tests;
 mod set_up;
 #[cfg(test)]
 mod tests;

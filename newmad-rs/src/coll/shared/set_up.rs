@@ -39,6 +39,9 @@ impl Group {
     /// # Errors
     /// As of a collective.
     pub(in crate::coll) fn set_up(&self) -> Result<Stage, Error> {
+        if self.context.of_one {
+            return self.agree_on_meeting();
+        }
         let engine = &self.context.session.engine;
         // All have the same rails. Where none has memory to share, to tell each from each would only make links.
         if !engine.with(|core| core.gates.rails.iter().any(|rail| rail.driver.has_segments())) {
