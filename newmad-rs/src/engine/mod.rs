@@ -34,7 +34,6 @@ mod wait;
 pub use locking::Locking;
 pub(crate) use wait::look_beside;
 
-use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -51,14 +50,14 @@ use crate::engine::offload::Offload;
 use crate::engine::spin::{Budget, Poll, spin};
 use crate::error::Error;
 use crate::gate::lease::InlineLease;
-use crate::gate::ranks::Ranks;
+use crate::gate::ranks::{Beside, Ranks};
 use crate::gate::signals::{FINE, SEVERAL, Signals};
 use crate::memory::span::Span;
 use crate::net::{AnyDriver, Driver};
 use crate::proto::core::Core;
 use crate::proto::finders::Finders;
 use crate::proto::inline::Found;
-use crate::request::{ANY_SOURCE, Ref, Request};
+use crate::request::{Ref, Request};
 use crate::strategy::selection::assert_caller;
 use crate::sys::KeepErrno;
 use crate::wire::{Ends, Envelope};
@@ -112,8 +111,7 @@ pub(crate) struct Engine {
     signals: Arc<Signals>,
     /// Who holds which ranks.
     ranks: Arc<Ranks>,
-    /// Those of this process, where there are several; else none.
-    beside: Range<u32>,
+    beside: Beside,
     /// By process: what sends short messages beside the engine.
     leases: Box<[Arc<Lease<InlineLease>>]>,
     doorbells: Doorbells,
@@ -139,7 +137,7 @@ impl Engine {
         let offload = Offload::read(core.gates.rails.iter().all(|rail| !rail.driver.can_break()))?;
         let (covered, source) = (Covered::new(), OnceLock::new());
         let own = ranks.of(process).len();
-        let beside = if own > 1 { ranks.of(process) } else { 0..0 };
+        let beside = ranks.sources_beside(process);
         let finders = (own > 1).then(|| Arc::new(Finders::new(own)));
         core.pending.finders = finders.clone();
         let (lock, watching) = (BiasedLock::new(core), AtomicBool::new(false));
@@ -293,14 +291,6 @@ impl Engine {
         found.unwrap_or(Found::Nothing)
     }
 
-    /// Whether a message from there comes from a rank of this process, which shares it with others: no event from outside
-    /// brings it.
-    #[inline]
-    fn is_from_beside(&self, from: u32) -> bool {
-        self.beside.contains(&from)
-            || (from == ANY_SOURCE && self.beside.len() as u32 == self.ranks.all())
-    }
-
     /// Hands a request to the engine. It may be finished when this returns.
     ///
     /// # Safety
@@ -330,6 +320,9 @@ impl Engine {
             unsafe { self.signals.submissions.push(request) };
         } else {
             let begun = |core: &mut Locked<'_>, _| {
+                if self.comes_from_beside(asked) && !core.has_work() {
+                    return None;
+                }
                 let backlog = core.gates.backlog > 0;
                 let spell = core.pending.spell(backlog);
                 if self.covered.is(spell) || asked.is_finished() {
@@ -390,7 +383,7 @@ impl Engine {
             if core.pending.count() <= before {
                 return false;
             }
-            if short && self.is_from_beside(peer) {
+            if short && self.beside.has(peer) {
                 // Its sender brings it. What this receive has begun goes on here.
                 if core.has_work() {
                     core.progress();

@@ -99,8 +99,8 @@ impl Engine {
 
     /// Whether the request is a short receive of what another rank of this process sends.
     #[inline]
-    fn comes_from_beside(&self, request: &Request) -> bool {
-        request.is_short_receive() && self.is_from_beside(request.peer)
+    pub(super) fn comes_from_beside(&self, request: &Request) -> bool {
+        request.is_short_receive() && self.beside.has(request.peer)
     }
 
     /// Sends the messages that were held for a look of their sender: before that one waits.
@@ -151,7 +151,7 @@ impl Engine {
         for request in pending.clone() {
             request.set_waiting();
             all_short &= request.is_short();
-            all_beside &= self.is_from_beside(request.peer);
+            all_beside &= self.beside.has(request.peer);
         }
         if all_beside || manager.is_crowded() {
             return;
@@ -215,7 +215,7 @@ impl Unfinished<'_> {
 }
 
 impl Unfinished<'_> {
-    /// Waits for what another rank of this process brings: the request stays attended, since no poll finds its end, and the
+    /// Waits for what another rank of this process brings. No poll finds its end, and none is asked for (`Pending`): the
     /// thread gives its virtual processor to the others at once.
     #[inline(never)]
     fn wait_beside(&self, request: &Request) {

@@ -9,6 +9,7 @@ use core::ops::Range;
 use std::sync::Arc;
 
 use crate::error::Error;
+use crate::request::ANY_SOURCE;
 
 /// Most ranks of one process: packets have 16 bits for each of the two.
 pub(crate) const MOST: u32 = 1 << 16;
@@ -22,7 +23,41 @@ pub(crate) struct Ranks {
     home: Box<[u32]>,
 }
 
+/// Sources of messages of which all come from ranks of this process: those ranks, where there are several, and any source,
+/// where there is no other process. No event from outside brings such a message.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Beside {
+    first: u32,
+    count: u32,
+}
+
+impl Beside {
+    /// A process that is one rank has none.
+    pub(crate) const NONE: Beside = Beside { first: 0, count: 0 };
+
+    #[inline(always)]
+    pub(crate) fn has(self, source: u32) -> bool {
+        source.wrapping_sub(self.first) < self.count
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_none(self) -> bool {
+        self.count == 0
+    }
+}
+
 impl Ranks {
+    /// The sources beside a rank of that process.
+    pub(crate) fn sources_beside(&self, process: u32) -> Beside {
+        let own = self.of(process);
+        match own.len() as u32 {
+            1 => Beside::NONE,
+            // `ANY_SOURCE` is the number before 0.
+            count if count == self.all() => Beside { first: ANY_SOURCE, count: count + 1 },
+            count => Beside { first: own.start, count },
+        }
+    }
+
     /// One rank in each of so many processes: both have the same numbers.
     pub(crate) fn one_each(processes: u32) -> Arc<Ranks> {
         Arc::new(Ranks { first: (0..=processes).collect(), home: Box::default() })
@@ -116,6 +151,20 @@ mod tests {
             assert_eq!(ranks.all(), 3);
             assert_eq!((ranks.place(2), ranks.of(1)), ((2, 0), 1..2));
         }
+    }
+
+    #[test]
+    fn any_source_is_beside_where_there_is_no_other_process() {
+        let beside = |counts: &[u32], process, source| {
+            Ranks::new(counts).unwrap().sources_beside(process).has(source)
+        };
+        let found = |counts: &[u32], process| {
+            [0, 1, 2, 3, ANY_SOURCE].map(|source| beside(counts, process, source))
+        };
+        assert_eq!(found(&[3], 0), [true, true, true, false, true]);
+        assert_eq!(found(&[1, 2], 1), [false, true, true, false, false]);
+        assert_eq!(found(&[1, 2], 0), [false; 5]);
+        assert_eq!(found(&[1], 0), [false; 5]);
     }
 
     #[test]

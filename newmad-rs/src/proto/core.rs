@@ -90,6 +90,7 @@ impl<D: Driver> Core<D> {
         signals: Arc<Signals>,
     ) -> Core<D> {
         let own = ranks.of(process).len();
+        let beside = ranks.sources_beside(process);
         let tells_apart = drivers.iter().any(|driver| driver.tells_apart());
         let departures = Departures::new(&ranks, process);
         Core {
@@ -117,7 +118,7 @@ impl<D: Driver> Core<D> {
             deaf: false,
             closed: false,
             parted: true,
-            pending: Pending::new(signals.clone(), tells_apart),
+            pending: Pending::new(signals.clone(), tells_apart, beside),
             signals,
             discard: vec![0; DISCARD].into_boxed_slice(),
         }

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use pioman::Point;
 
+use crate::gate::ranks::Beside;
 use crate::gate::signals::Signals;
 use crate::net::Rings;
 use crate::proto::finders::Finders;
@@ -14,7 +15,11 @@ use crate::request::{Op, Outcome, Ref};
 pub(crate) struct Pending {
     signals: Arc<Signals>,
     outstanding: usize,
-    /// Of these, those whose owners ask for their ends; of those, the short ones, and of those the receives.
+    /// Of these, short receives of what ranks of this process send: those bring it, and no event does. The other counts are
+    /// without them.
+    from_beside: usize,
+    beside: Beside,
+    /// Of the others, those whose owners ask for their ends; of those, the short ones, and of those the receives.
     attended: usize,
     short: usize,
     short_receives: usize,
@@ -30,10 +35,12 @@ pub(crate) struct Pending {
 }
 
 impl Pending {
-    pub(crate) fn new(signals: Arc<Signals>, tells_apart: bool) -> Pending {
+    pub(crate) fn new(signals: Arc<Signals>, tells_apart: bool, beside: Beside) -> Pending {
         Pending {
             signals,
             outstanding: 0,
+            from_beside: 0,
+            beside,
             attended: 0,
             short: 0,
             short_receives: 0,
@@ -54,7 +61,7 @@ impl Pending {
     /// A request begins.
     #[inline]
     pub(crate) fn begin(&mut self, request: Ref) {
-        if self.outstanding == 0 {
+        if self.outstanding == self.from_beside && !self.is_from_beside(request) {
             self.spell += 1;
             self.watched_for = Rings::NONE;
         }
@@ -82,7 +89,7 @@ impl Pending {
 
     /// Its owner does not ask for the end of this request any more, which is not over: the owner is to be woken.
     pub(crate) fn unattend(&mut self, request: Ref) {
-        if request.attended.replace(false) {
+        if request.attended.replace(false) && !self.is_from_beside(request) {
             self.attended -= 1;
             self.short -= usize::from(request.is_short());
             self.short_receives -= usize::from(request.is_short_receive());
@@ -111,14 +118,15 @@ impl Pending {
     /// only what its sender needs an answer to: to be woken for a message, and to wake for one, costs more than to find
     /// it later.
     fn rings(&self, backlog: bool) -> Rings {
-        if self.outstanding > self.attended {
+        let outstanding = self.outstanding - self.from_beside;
+        if outstanding > self.attended {
             return Rings::ALL;
         }
-        let ignores = self.outstanding == self.short_receives && !self.tells_apart;
-        match (self.outstanding == 0 || ignores, backlog) {
+        let ignores = outstanding == self.short_receives && !self.tells_apart;
+        match (outstanding == 0 || ignores, backlog) {
             (true, _) => Rings::NONE,
             (_, false) => Rings::CONTROL,
-            (_, true) if self.outstanding == self.short => Rings::CONTROL.and(Rings::ROOM_LATER),
+            (_, true) if outstanding == self.short => Rings::CONTROL.and(Rings::ROOM_LATER),
             (_, true) => Rings::CONTROL.and(Rings::ROOM),
         }
     }
@@ -129,18 +137,28 @@ impl Pending {
             true => number + usize::from(counts),
             false => number - usize::from(counts),
         };
-        let attended = request.attended.get();
         self.outstanding = by(self.outstanding, true);
+        if self.is_from_beside(request) {
+            self.from_beside = by(self.from_beside, true);
+            return self.publish();
+        }
+        let attended = request.attended.get();
         self.attended = by(self.attended, attended);
         self.short = by(self.short, attended && request.is_short());
         self.short_receives = by(self.short_receives, attended && request.is_short_receive());
         self.publish();
     }
 
+    #[inline(always)]
+    fn is_from_beside(&self, request: Ref) -> bool {
+        !self.beside.is_none() && request.is_short_receive() && self.beside.has(request.peer)
+    }
+
     #[inline]
     fn publish(&self) {
-        self.signals.outstanding.store(self.outstanding, Ordering::Relaxed);
+        let outstanding = self.outstanding - self.from_beside;
+        self.signals.outstanding.store(outstanding, Ordering::Relaxed);
         let ignorable = if self.tells_apart { 0 } else { self.short_receives };
-        self.signals.unattended.store(self.outstanding > ignorable, Ordering::Relaxed);
+        self.signals.unattended.store(outstanding > ignorable, Ordering::Relaxed);
     }
 }
