@@ -13,8 +13,8 @@ use crate::memory::span::Span;
 use crate::net::{Driver, Peek};
 use crate::proto::core::Core;
 use crate::proto::receive::Taken;
-use crate::request::ANY_SOURCE;
 use crate::request::tag::EXACT;
+use crate::request::{ANY_SOURCE, Ref};
 use crate::trace;
 use crate::wire::{Ends, Envelope, Header, Kind};
 
@@ -52,8 +52,27 @@ impl<D: Driver> Core<D> {
             && self.gates.post_inline(to, envelope, data)
     }
 
+    /// The receive for a message to a rank of this process, taken out of its queue, if it is there and nothing is before the
+    /// message. The caller copies the message and then calls [`Core::received_here`], and neither waits nor unwinds in
+    /// between. Meanwhile the receive is in no queue, so it is neither cancelled nor nudged.
+    pub(crate) fn take_receive(&mut self, Envelope { tag, ends }: Envelope) -> Option<Ref> {
+        if self.deaf || !self.gates[self.process as usize].sends.is_empty() {
+            return None;
+        }
+        self.matching.take_posted(ends.to(), self.gates.own(ends.from()), tag)
+    }
+
+    /// The message of a receive that was taken out is in its buffer.
+    pub(crate) fn received_here(&mut self, request: Ref, envelope: Envelope, len: usize) {
+        let (source, moment) = (self.gates.own(envelope.ends.from()), trace::moment());
+        let number = u64::from(self.gates[self.process as usize].tx_seq);
+        self.received(request, source, len, number);
+        self.count_here(envelope, len, moment, number);
+    }
+
     /// Sends to a rank of this process. If a receive is there: one copy, from the sender's buffer to the receiver's.
-    fn send_here(&mut self, Envelope { tag, ends }: Envelope, data: Span) -> bool {
+    fn send_here(&mut self, envelope: Envelope, data: Span) -> bool {
+        let Envelope { tag, ends } = envelope;
         let (process, len) = (self.process, data.len());
         if len > self.gates.threshold || self.deaf || !self.gates[process as usize].sends.is_empty()
         {
@@ -81,12 +100,24 @@ impl<D: Driver> Core<D> {
                 self.matching.pool.append(cell, data);
             }
         }
-        trace::left(moment, || (source.rank, self.gates.own(ends.to())), number, (tag, len));
-        // For the trace: nothing is on its way here.
-        let gate = &mut self.gates[process as usize];
+        self.count_here(envelope, len, moment, number);
+        true
+    }
+
+    /// A message to a rank of this process has left. For the trace: nothing is on its way here.
+    #[inline]
+    fn count_here(
+        &mut self,
+        Envelope { tag, ends }: Envelope,
+        len: usize,
+        moment: Option<marcel::trace::When>,
+        number: u64,
+    ) {
+        let ranks = || (self.gates.own(ends.from()), self.gates.own(ends.to()));
+        trace::left(moment, ranks, number, (tag, len));
+        let gate = &mut self.gates[self.process as usize];
         gate.tx_seq = gate.tx_seq.wrapping_add(1);
         gate.rx_seq = gate.tx_seq;
-        true
     }
 
     /// Receives a message of a rank of this process that is there already.
