@@ -114,6 +114,53 @@ fn truncation_probes_and_synchronous_sends_work_between_ranks() {
 }
 
 #[test]
+fn a_message_goes_into_the_buffer_of_a_receive_that_is_there_unless_that_is_cancelled_first() {
+    newmad::run_ranks(2, |session| {
+        for round in 0..400u32 {
+            let len = [10, 3000, 16_000, 200_000][round as usize % 4];
+            let data = vec![round as u8; len];
+            if session.rank() == 0 {
+                session.recv(1, 1, &mut []).unwrap();
+                session.send(1, 2, &data).unwrap();
+                continue;
+            }
+            let receive = session.irecv(0, 2, vec![0; len]).unwrap();
+            session.send(0, 1, &[]).unwrap();
+            if round % 3 == 0 && receive.cancel() {
+                let mut again = vec![0; len];
+                session.recv(0, 2, &mut again).unwrap();
+                assert!(again == data, "after a cancel, {len}");
+            } else {
+                assert!(receive.wait().unwrap().0 == data, "{len}");
+            }
+        }
+    })
+    .unwrap();
+}
+
+#[test]
+fn ranks_that_wait_for_each_other_take_turns() {
+    for ranks in [2, 7] {
+        newmad::run_ranks(ranks, |session| {
+            let (rank, size) = (session.rank(), session.size());
+            let (left, right) = ((rank + size - 1) % size, (rank + 1) % size);
+            let mut token = [0; 8];
+            for round in 0..2000u64 {
+                if rank == 0 {
+                    session.send(right, 1, &round.to_ne_bytes()).unwrap();
+                }
+                session.recv(left, 1, &mut token).unwrap();
+                assert_eq!(u64::from_ne_bytes(token), round);
+                if rank != 0 {
+                    session.send(right, 1, &token).unwrap();
+                }
+            }
+        })
+        .unwrap();
+    }
+}
+
+#[test]
 fn a_rank_that_returns_early_holds_up_no_other() {
     newmad::run_ranks(4, |session| {
         if session.rank() < 2 {
@@ -328,6 +375,7 @@ fn child() {
         "pairs" => |session: &Session| pairs(session),
         "death" => |session: &Session| death(session),
         "leave" => |session: &Session| leave(session),
+        "teams" => |session: &Session| death_in_a_team(session),
         "panic" => |session: &Session| {
             // The second process's first rank.
             session.barrier()?;
@@ -348,6 +396,7 @@ fn child() {
     };
     let ranks = match scenario.as_str() {
         "death" => 8,
+        "teams" => 4,
         "pairs" | "panic" | "leave" => 2,
         _ => own,
     };
@@ -444,6 +493,37 @@ fn death(session: &Session) -> Result<(), Error> {
     assert!(begun.elapsed() < std::time::Duration::from_secs(2), "{:?}", begun.elapsed());
     println!("rank {rank} got the error");
     Ok(())
+}
+
+/// A member of the second of two processes dies, with its process, while all others wait for it in collectives.
+fn death_in_a_team(session: &Session) -> Result<(), Error> {
+    let (world, rank) = (session.world()?, session.rank());
+    for round in 0..20 {
+        world.barrier().wait()?;
+        let mut sum = [u64::from(rank) + round];
+        world.allreduce(&mut sum, &newmad::coll::Op::sum()).wait()?;
+        assert_eq!(sum, [28 + 8 * round]);
+    }
+    if rank == 5 {
+        marcel::sleep(std::time::Duration::from_millis(200));
+        std::process::abort();
+    }
+    let begun = std::time::Instant::now();
+    match world.barrier().wait() {
+        Err(Error::PeerDied { .. } | Error::Revoked { gone: true, .. }) => {}
+        other => panic!("rank {rank}: {other:?}"),
+    }
+    assert!(begun.elapsed() < std::time::Duration::from_secs(2), "{:?}", begun.elapsed());
+    assert!(world.barrier().wait().is_err());
+    println!("rank {rank} got the error");
+    Ok(())
+}
+
+#[test]
+fn every_member_hears_of_a_death_in_another_team() {
+    let ended = common::launch("teams", 2, &[]).end(LIMIT);
+    assert_eq!(ended[0].code, Some(0), "{ended:#?}");
+    assert_eq!(ended[0].text.matches("got the error").count(), 4, "{ended:#?}");
 }
 
 #[test]

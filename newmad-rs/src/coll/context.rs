@@ -94,9 +94,21 @@ pub(crate) struct Context {
     /// All members are of this process.
     pub(super) of_one: bool,
     pub(super) shared: Shared,
+    /// Once members of one process meet, and there are others.
+    pub(super) teams: OnceLock<Teams>,
     pub(super) spare: Spare,
     /// Short plans that were made last, the latest first.
     plans: KernelMutex<VecDeque<(Key, Arc<Plan>)>>,
+}
+
+/// How the members are spread over processes: those of one are a *team*, whose first is its *leader* (`coll::shared`).
+pub(super) struct Teams {
+    /// Team and seat of each rank.
+    pub(super) of: Box<[(u32, u32)]>,
+    /// The group of the leaders, at a leader.
+    pub(super) leaders: Option<Arc<Context>>,
+    /// The teams, one after the other, are the members in the order of ranks.
+    pub(super) in_order: bool,
 }
 
 /// Forgets those that are over.
@@ -136,6 +148,7 @@ impl Context {
             runs: KernelMutex::new(Vec::new()),
             of_one,
             shared: Shared::new(members.len() as u32, of_one, choices.shared),
+            teams: OnceLock::new(),
             spare: Spare::default(),
             choices: KernelMutex::new(choices),
             plans: KernelMutex::default(),

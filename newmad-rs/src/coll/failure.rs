@@ -60,6 +60,19 @@ impl Failure {
         }
     }
 
+    /// Of a collective that others did for this one.
+    pub(super) fn of_part(error: &Error) -> Failure {
+        match *error {
+            Error::PeerDied { rank, cause } => Failure::Died(rank, cause),
+            Error::Revoked { by: Some(by), gone } => Failure::Revoked { by, gone },
+            Error::Mismatch { from, expected, found } => {
+                Failure::Mismatch { from, expected, found }
+            }
+            Error::Revoked { by: None, .. } => Failure::Before,
+            _ => Failure::Closed,
+        }
+    }
+
     /// As a program is told.
     pub(super) fn error(self) -> Error {
         match self {

@@ -69,6 +69,7 @@ const BY_MEMBERS: u64 = 1;
 const BY_KEY: u64 = 2;
 const DUPLICATE: u64 = 3;
 const PART: u64 = 4;
+const LEADERS: u64 = 5;
 
 /// An ordered set of ranks of a session, with which they do collectives. Clones are the same group; a group of its own
 /// with the same members is a [`Group::dup`].
@@ -141,6 +142,11 @@ impl Group {
         let origin = [u64::from(number), colour].into_iter().fold(mix(kind, self.context.id), mix);
         let choices = self.context.choices().clone();
         Group::make(&self.context.session, members, hashed(origin), choices)
+    }
+
+    /// The group of the first member of each process, made by those. There is one.
+    pub(super) fn of_leaders(&self, members: &[u32]) -> Result<Group, Error> {
+        self.child(LEADERS, 0, members, 0)
     }
 
     fn next_child(&self) -> u32 {

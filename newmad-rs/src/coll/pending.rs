@@ -135,11 +135,20 @@ impl Group {
             *turn.stage() = Stage::Off;
             *turn.stage() = self.set_up()?;
         }
-        if let (Stage::Met, Some(meeting)) = (turn.stage(), self.context.shared.meeting())
+        if let Stage::Met | Stage::Teams = turn.stage()
+            && let Some(meeting) = self.context.shared.meeting()
             && self.context.choices().are_free(task)
         {
-            // SAFETY: the caller's promise.
-            return unsafe { self.meet(meeting, task, operator, &memory, in_place) };
+            let Some(teams) = self.context.teams.get() else {
+                let seat = self.rank();
+                // SAFETY: the caller's promise.
+                return unsafe { self.meet((meeting, seat), task, operator, &memory, in_place) };
+            };
+            if teams.can(task, operator) {
+                let teams = (meeting, teams);
+                // SAFETY: the caller's promise.
+                return unsafe { self.meet_in_teams(teams, task, operator, &memory, in_place) };
+            }
         }
         if let Stage::On(board) = turn.stage()
             && shared::fits(task, self.size())
@@ -152,7 +161,7 @@ impl Group {
         match turn.stage() {
             Stage::Counting(count) => *count += 1,
             Stage::On(board) => self.pass(board),
-            Stage::Off | Stage::Met => {}
+            Stage::Off | Stage::Met | Stage::Teams => {}
         }
         drop(turn);
         // SAFETY: the caller's promise.

@@ -6,7 +6,7 @@ mod members;
 mod places;
 mod stage;
 
-pub(super) use meeting::{Deposit, Ended, Meeting};
+pub(super) use meeting::{Deposit, Ended, Hears, Meeting};
 pub(super) use members::{Board, Member};
 pub(super) use places::Places;
 #[cfg(test)]

@@ -3,6 +3,7 @@
 //! ```text
 //!   Counting ──so many collectives were waited for──▶ set up ──all members can────────▶ On
 //!                                                        ├─────all are of one process─▶ Met
+//!                                                        ├─────several of a process───▶ Teams
 //!                                                        └─────one cannot────────────▶ Off
 //! ```
 
@@ -41,6 +42,8 @@ pub(in crate::coll) enum Stage {
     On(Board),
     /// At the group's meeting.
     Met,
+    /// Those of each process at a meeting of theirs; then one for each with the others.
+    Teams,
 }
 
 /// The right to do a collective: one thread has it.

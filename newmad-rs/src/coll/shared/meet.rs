@@ -21,7 +21,7 @@ use crate::session::departures::Watches;
 
 /// The meetings of a process, by numbers that the first members of groups give out.
 #[derive(Default)]
-struct Meetings(KernelMutex<Known>);
+pub(super) struct Meetings(KernelMutex<Known>);
 
 #[derive(Default)]
 struct Known {
@@ -30,12 +30,12 @@ struct Known {
 }
 
 impl Meetings {
-    fn of(session: &Inner) -> &Meetings {
+    pub(super) fn of(session: &Inner) -> &Meetings {
         session.process_extensions().get()
     }
 
     /// A new one, and its number.
-    fn make(&self, members: &[u32]) -> (u64, Arc<Meeting>) {
+    pub(super) fn make(&self, members: &[u32]) -> (u64, Arc<Meeting>) {
         let mut known = self.0.lock();
         known.meetings.retain(|_, meeting| meeting.strong_count() > 0);
         known.last += 1;
@@ -44,7 +44,7 @@ impl Meetings {
         (number, meeting)
     }
 
-    fn find(&self, number: u64) -> Option<Arc<Meeting>> {
+    pub(super) fn find(&self, number: u64) -> Option<Arc<Meeting>> {
         self.0.lock().meetings.get(&number)?.upgrade()
     }
 }
@@ -70,22 +70,27 @@ impl Group {
         };
         // The first member has given up, and tells the others.
         let meeting = found.ok_or(Error::Revoked { by: Some(self.members()[0]), gone: false })?;
-        if self.rank() == 0 {
+        self.meets_at(meeting, self.rank() == 0);
+        Ok(Stage::Met)
+    }
+
+    /// Its members meet there from now on; the `first` of them has it learn which ranks are gone.
+    pub(super) fn meets_at(&self, meeting: Arc<Meeting>, first: bool) {
+        if first {
             let watcher: Arc<dyn Watches> = meeting.clone();
             self.context.session.departures().watch(Arc::downgrade(&watcher));
         }
         self.context.shared.meet_at(meeting);
         self.context.end_meeting();
-        Ok(Stage::Met)
     }
 
-    /// Does one collective at the group's meeting.
+    /// Does one collective at a meeting of the group's members, at this member's seat.
     ///
     /// # Safety
     /// The memory is as long as the task takes it to be, readable, and the output is the caller's alone.
     pub(in crate::coll) unsafe fn meet(
         &self,
-        meeting: &Meeting,
+        (meeting, seat): (&Meeting, u32),
         task: &Task,
         operator: Option<&Operator>,
         memory: &Memory,
@@ -96,7 +101,7 @@ impl Group {
         let deposit = Deposit { task, operator, from, into, in_place };
         let wait = |end: &Completion| self.wait_there(end);
         // SAFETY: the caller's promise; the caller has the group's turn.
-        let ended = unsafe { meeting.meet(self.rank() as usize, &deposit, &wait) };
+        let ended = unsafe { meeting.meet(seat as usize, &deposit, &wait) };
         match ended {
             Ok(()) => Ok(()),
             Err(Ended::Failed(failure)) => {

@@ -19,7 +19,9 @@
 //!
 //! # Ranks of one process
 //! When all members are of one process they meet instead (`coll::board::meeting`): collectives of any length, from buffer
-//! to buffer. One round of messages tells them where. (`meet`)
+//! to buffer. One round of messages tells them where. (`meet`) When some are of one process and others not, barriers,
+//! broadcasts and allreduces are done in teams: those of a process meet, and their first members do the rest among
+//! themselves, by boards or messages. (`teams`)
 //!
 //! Rejected: a segment for each group (descriptors would have to be passed again, and room found for it; the segments
 //! that carry messages are mapped already); a tree (with as many ranks as a node has cores each reads some tens of lines
@@ -32,6 +34,7 @@ mod meet;
 #[cfg(test)]
 mod meet_tests;
 mod set_up;
+mod teams;
 #[cfg(test)]
 mod tests;
 mod wait;

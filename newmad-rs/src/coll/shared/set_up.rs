@@ -22,7 +22,7 @@ type Offer = [u64; 3];
 
 impl Group {
     /// By messages, from each to each: after that all links are there.
-    fn tell_all<const N: usize>(&self, own: [u64; N]) -> Result<Vec<[u64; N]>, Error> {
+    pub(super) fn tell_all<const N: usize>(&self, own: [u64; N]) -> Result<Vec<[u64; N]>, Error> {
         let mut all = vec![[0; N]; self.size() as usize];
         all[self.rank() as usize] = own;
         let task = Task::Allgather { blocks: Blocks::Even(size_of_val(&own)) };
@@ -41,6 +41,9 @@ impl Group {
     pub(in crate::coll) fn set_up(&self) -> Result<Stage, Error> {
         if self.context.of_one {
             return self.agree_on_meeting();
+        }
+        if let Some(teams) = self.division() {
+            return self.set_up_teams(teams);
         }
         let engine = &self.context.session.engine;
         // All have the same rails. Where none has memory to share, to tell each from each would only make links.

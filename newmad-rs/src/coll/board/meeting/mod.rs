@@ -26,8 +26,8 @@ mod work;
 use std::any::Any;
 use std::cell::UnsafeCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed, Ordering::SeqCst, fence};
+use std::sync::{OnceLock, Weak};
 
 use pioman::Completion;
 
@@ -54,6 +54,14 @@ pub(in crate::coll) struct Meeting {
     members: Box<[u32]>,
     /// Why it has failed, as members other than the failer are told.
     failure: OnceLock<Failure>,
+    /// What is told, too.
+    hearer: OnceLock<Weak<dyn Hears>>,
+}
+
+/// What goes on elsewhere for the members of a meeting, and ends with it.
+pub(in crate::coll) trait Hears: Send + Sync {
+    /// The meeting has failed.
+    fn hears(&self, failure: Failure);
 }
 
 /// A member's place. The alignment keeps neighbours off its cache lines.
@@ -110,14 +118,36 @@ impl Meeting {
             seats: members.iter().map(seat).collect(),
             members: members.into(),
             failure: OnceLock::new(),
+            hearer: OnceLock::new(),
+        }
+    }
+
+    /// From now on this is told when the meeting fails; at once if it has.
+    pub(in crate::coll) fn tells(&self, hearer: Weak<dyn Hears>) {
+        let _ = self.hearer.set(hearer);
+        // Pairs with the fence in `fail`: one of the two sees the other.
+        fence(SeqCst);
+        self.tell();
+    }
+
+    /// Told twice, the second time does nothing.
+    fn tell(&self) {
+        if let (Some(&failure), Some(hearer)) = (self.failure.get(), self.hearer.get())
+            && let Some(hearer) = hearer.upgrade()
+        {
+            hearer.hears(failure);
         }
     }
 
     /// Ends the meeting: members that wait, and those that come, get this failure.
     pub(in crate::coll) fn fail(&self, failure: Failure) {
-        let _ = self.failure.set(failure);
+        let first = self.failure.set(failure).is_ok();
         if self.rounds.fail() {
             self.wake(usize::MAX, |seat| &seat.met);
+        }
+        if first {
+            fence(SeqCst);
+            self.tell();
         }
     }
 

@@ -139,6 +139,8 @@ mod model {
     struct Meeting {
         rounds: Rounds,
         seats: Vec<Seat>,
+        /// Why it has failed.
+        reason: AtomicU32,
     }
 
     impl Meeting {
@@ -150,7 +152,8 @@ mod model {
                 parted: Latch::new(),
             };
             let seats = (0..size).map(|_| seat()).collect();
-            Arc::new(Meeting { rounds: Rounds::new(size), seats })
+            let rounds = Rounds::new(size);
+            Arc::new(Meeting { rounds, seats, reason: AtomicU32::new(0) })
         }
 
         fn wake(&self, me: usize, latch: impl Fn(&Seat) -> &Latch) {
@@ -167,21 +170,25 @@ mod model {
         /// The sum of what all give. `None`: the meeting has failed. `shared`: each member makes its own result.
         fn meet(&self, me: usize, value: u64, shared: bool) -> Option<u64> {
             let own = &self.seats[me];
+            let failed = || {
+                assert_eq!(self.reason.load(Ordering::Relaxed), 7);
+                None
+            };
             if self.rounds.has_failed() {
-                return None;
+                return failed();
             }
             own.met.rearm();
             own.parted.rearm();
             // SAFETY: the protocol.
             own.deposit.with_mut(|deposit| unsafe { *deposit = value });
             match self.rounds.arrive() {
-                Arrival::Failed => return None,
+                Arrival::Failed => return failed(),
                 Arrival::Early(round) => {
                     own.met.wait();
                     if !self.rounds.is_over(round) {
                         // Its deposit is its own again.
                         own.deposit.with_mut(|deposit| unsafe { *deposit = 0 });
-                        return None;
+                        return failed();
                     }
                 }
                 Arrival::Last => {
@@ -208,6 +215,7 @@ mod model {
         }
 
         fn fail(&self) {
+            self.reason.store(7, Ordering::Relaxed);
             if self.rounds.fail() {
                 self.wake(usize::MAX, |seat| &seat.met);
             }

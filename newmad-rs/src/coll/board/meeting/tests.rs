@@ -63,7 +63,7 @@ fn each(
     });
 }
 
-fn good<'a>(result: Result<&'a [u8], Ended>) -> &'a [u8] {
+fn good(result: Result<&[u8], Ended>) -> &[u8] {
     result.unwrap_or_else(|_| panic!("the round has failed"))
 }
 
