@@ -188,10 +188,12 @@ fn the_first_panic_comes_out() {
     assert_eq!(panic.unwrap_err().downcast_ref::<&str>(), Some(&"rank 2 has had enough"));
 }
 
-/// Rank 0 panics while the others wait for it, or for each other: returns what became of each of the others.
-fn panics(session: &Session) -> Option<Result<(), Error>> {
+/// Rank 0 panics while the others wait for it, or for each other: returns what became of each of the others. `ready`: how many
+/// are about to wait.
+fn panics(session: &Session, ready: &AtomicU32) -> Option<Result<(), Error>> {
     session.barrier().unwrap();
     let rank = session.rank();
+    ready.fetch_add(1, Ordering::Relaxed);
     let wait = || match rank {
         1 => session.recv(0, 1, &mut []).map(drop),
         2 => session.recv(ANY, 1, &mut []).map(drop),
@@ -202,6 +204,9 @@ fn panics(session: &Session) -> Option<Result<(), Error>> {
     };
     match rank {
         0 => {
+            while ready.load(Ordering::Relaxed) < session.size() {
+                marcel::yield_now();
+            }
             marcel::sleep(std::time::Duration::from_millis(20));
             panic!("rank 0 has had enough")
         }
@@ -211,10 +216,10 @@ fn panics(session: &Session) -> Option<Result<(), Error>> {
 
 #[test]
 fn the_panic_of_one_rank_is_an_error_for_all_others_of_its_process() {
-    let errors = std::sync::Mutex::new(Vec::new());
+    let (errors, ready) = (std::sync::Mutex::new(Vec::new()), AtomicU32::new(0));
     let panic = std::panic::catch_unwind(|| {
         newmad::run_ranks(8, |session| {
-            let error = panics(session).unwrap().unwrap_err();
+            let error = panics(session, &ready).unwrap().unwrap_err();
             // Nothing works any more.
             let later = session.recv(ANY, 7, &mut []).unwrap_err();
             assert!(matches!(later, Error::PeerDied { rank: 0, cause: Cause::Panicked }));

@@ -4,8 +4,8 @@
 use std::any::Any;
 use std::sync::OnceLock;
 
-/// How many layers keep something.
-const LAYERS: usize = 2;
+/// How many types there may be.
+const LAYERS: usize = 4;
 
 /// One value of each of a few types, made at its first use.
 #[derive(Default)]
