@@ -157,6 +157,8 @@ pub enum Error {
         /// Whether the reason is that a member is gone.
         gone: bool,
     },
+    /// The messages of its tag were revoked ([`Session::revoke`](crate::Session::revoke)), or those of the group.
+    ContextRevoked,
     /// No driver has that name.
     UnknownDriver {
         /// The name that was asked for.
@@ -254,6 +256,10 @@ impl fmt::Display for Error {
             Error::Revoked { by: None, .. } => f.write_str(
                 "the group is over: this process has given up a collective of it before, because lengths did not \
                  fit, its operator panicked, or its thread was ended; make a new group",
+            ),
+            Error::ContextRevoked => f.write_str(
+                "a member has revoked these messages, because a rank failed or for another reason of the program's: \
+                 agree on who is left, and go on with messages of another context",
             ),
             Error::UnknownDriver { name } => {
                 write!(

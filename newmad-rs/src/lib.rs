@@ -26,7 +26,7 @@
 //! The path of a message: `api` (calls and requests of the program), `engine` (the lock, and when to poll), `proto`
 //! (the protocols) and `matching` (which receive gets which message), `net` (networks). `collect`: what is submitted
 //! while the engine is locked. `strategy`: what goes into the next packet. `wire`: formats of packets. `gate`: a peer,
-//! its queues and its end. `connect`, `bootstrap`: how processes meet, stay connected and notice each other's end.
+//! its queues and its end. `connect`, `bootstrap`: how processes meet, stay connected and notice each other's end. [`tolerance`]: going on after that.
 #![warn(missing_debug_implementations)]
 
 #[cfg(not(loom))]
@@ -87,6 +87,8 @@ mod sync;
 mod sys;
 #[cfg(all(any(test, fuzzing), not(loom)))]
 mod testing;
+#[cfg(not(loom))]
+pub mod tolerance;
 #[cfg(not(loom))]
 mod trace;
 #[cfg(not(loom))]

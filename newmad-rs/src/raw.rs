@@ -12,6 +12,7 @@ use crate::api::request::{Owner, Request};
 pub use crate::api::several::Awaited;
 use crate::api::several::{What, wait_any_opening};
 use crate::error::Error;
+use crate::request::Request as EngineRequest;
 use crate::request::tag::EXACT;
 use crate::session::Session;
 use crate::{Origin, Status, Tag};
@@ -44,7 +45,8 @@ impl RawRequest {
         self.begin_with(session.inner(), |request| request)
     }
 
-    /// Submits a receive in this place, in the memory of the last request if there was one.
+    /// Submits a receive in this place, in the memory of the last request if there was one. A ban
+    /// ([`Session::ban_any_source`]) does not end it: waits for it return, and [`RawRequest::is_alarmed`] says so.
     ///
     /// # Errors
     /// As [`Session::irecv_with`]; [`Error::Active`]: the last one is not over.
@@ -58,7 +60,7 @@ impl RawRequest {
     ) -> Result<(), Error> {
         let (from, tag) = session.check_source(from.into(), tag.into())?;
         self.replace(|| Request::recv(Owner::NEW, from, tag, into, RecvOptions::new()))?;
-        self.begin_with(session.inner(), |request| request)
+        self.begin_with(session.inner(), EngineRequest::staying)
     }
 
     /// As [`Message::irecv`], in this place.
@@ -73,7 +75,7 @@ impl RawRequest {
         self.begin_with(session.inner(), |request| request.of(cell))
     }
 
-    /// Waits for its end, which [`Request::result`] says then.
+    /// Waits for its end, which [`Request::result`] says then, or until it is alarmed.
     ///
     /// # Safety
     /// One thread at a time waits for the request.
@@ -85,8 +87,27 @@ impl RawRequest {
     #[inline]
     pub unsafe fn wait_shared(&self) {
         if let Some(owned) = self.under_way() {
-            // How it ended is asked for later.
-            let _ = owned.wait();
+            owned.wait_or_alarm();
+        }
+    }
+
+    /// Whether a ban is in force for it, a receive from any rank, and its owner has not looked at it yet.
+    #[inline]
+    pub fn is_alarmed(&self) -> bool {
+        self.under_way().is_some_and(|owned: &Owned| owned.request().is_alarmed())
+    }
+
+    /// Its owner has looked, and found that it is to look again: puts the alarm back.
+    pub fn alarm(&self) {
+        if let Some(owned) = self.under_way() {
+            owned.request().alarm();
+        }
+    }
+
+    /// Its owner has looked at the ranks that have failed, and waits on. A later ban alarms it again.
+    pub fn calm(&self) {
+        if let Some(owned) = self.under_way() {
+            owned.request().calm();
         }
     }
 

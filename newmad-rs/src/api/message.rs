@@ -36,6 +36,11 @@ pub struct Message {
 }
 
 impl Message {
+    /// The message in this cell, which a probe has taken hold of.
+    pub(crate) fn held(session: Arc<Inner>, cell: u32, status: Status) -> Message {
+        Message { session, cell, status }
+    }
+
     /// Sender, tag and length.
     pub fn status(&self) -> Status {
         self.status

@@ -136,6 +136,16 @@ impl Owned {
         self.request().result()
     }
 
+    /// Waits for its end, or until it is alarmed. One thread does so at a time.
+    ///
+    /// # Panics
+    /// The caller is a strategy.
+    pub(crate) fn wait_or_alarm(&self) {
+        assert_caller();
+        // SAFETY: as in `wait`.
+        unsafe { self.session().engine.wait_or_alarm(self.pointer(), &self.session().manager) };
+    }
+
     /// Takes a receive back; whether that was possible.
     pub(crate) fn cancel(&self) -> bool {
         // SAFETY: we are its owner.

@@ -47,7 +47,7 @@ impl<'a> What<'a> {
     fn is_over(&self) -> bool {
         match self {
             What::Over => true,
-            What::Request(owned) => owned.is_finished(),
+            What::Request(owned) => owned.is_finished() || owned.request().is_alarmed(),
             What::Collective(_, end) | What::Other(_, end) => end.is_done(),
         }
     }
@@ -188,6 +188,10 @@ pub(crate) fn wait_any_opening<R: Waited>(requests: &mut [R], opens: bool) -> Op
                 What::Over | What::Other(..) => {}
             }
         }
+        // An alarm that came before its owner was known to wait has woken no thread.
+        if pending.iter().any(What::is_over) {
+            continue;
+        }
         let waitables: Vec<Waitable<'_>> = pending.iter().filter_map(What::waitable).collect();
         let before_sleep = || {
             for what in &pending {
@@ -242,8 +246,8 @@ pub fn wait_all<R: Waited>(requests: &mut [R]) {
 pub(crate) fn wait(what: What<'_>) {
     match what {
         What::Over => {}
-        // Whatever it is, its own wait will say it again.
-        What::Request(owned) => drop(owned.wait()),
+        // Its own wait says how it ended.
+        What::Request(owned) => owned.wait_or_alarm(),
         What::Collective(run, end) => run.wait(end),
         What::Other(session, end) => {
             let _open = session.waits();

@@ -43,6 +43,8 @@ pub(super) enum Failure {
     Before,
     /// An operator panicked here.
     Panicked,
+    /// A member has revoked the group, and the members tell each other by other means.
+    Context,
     /// The thread that waited was unwound here.
     Abandoned,
     Closed,
@@ -84,6 +86,7 @@ impl Failure {
             Failure::Panicked | Failure::Abandoned | Failure::Before => {
                 Error::Revoked { by: None, gone: false }
             }
+            Failure::Context => Error::ContextRevoked,
             Failure::Closed => Error::Closed,
         }
     }

@@ -26,6 +26,7 @@ use std::sync::atomic::Ordering;
 
 use crate::coll::algo::choose::Choices;
 use crate::coll::context::{Context, GIVEN, Groups, ID_BITS};
+use crate::coll::failure::Failure;
 use crate::error::Error;
 use crate::session::{Inner, Session};
 
@@ -136,6 +137,12 @@ impl Group {
     /// Its members: ranks in the session, in the order of their ranks in the group.
     pub fn members(&self) -> &[u32] {
         &self.context.members
+    }
+
+    /// Ends the group for this member: its collectives fail with [`Error::ContextRevoked`], those under way and later ones. The
+    /// other members are not told: [`Session::revoke`] does that.
+    pub fn revoke(&self) {
+        self.context.revoke(Failure::Context);
     }
 
     fn child(&self, kind: u64, colour: u64, members: &[u32], number: u32) -> Result<Group, Error> {

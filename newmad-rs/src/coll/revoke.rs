@@ -26,7 +26,9 @@ impl Context {
             return;
         }
         let tag = self.notice_tag(failure.is_of_gone());
-        for (_, &member) in (0..).zip(self.members.iter()).filter(|&(rank, _)| rank != self.rank) {
+        let told = failure == Failure::Context;
+        let others = (0..).zip(self.members.iter()).filter(|&(rank, _)| rank != self.rank && !told);
+        for (_, &member) in others {
             // SAFETY: no byte is sent.
             let notice = unsafe { Request::send(member, tag, &[], false) };
             alone(self, notice, None);

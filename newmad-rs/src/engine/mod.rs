@@ -214,6 +214,11 @@ impl Engine {
         &self.signals
     }
 
+    /// The same, to be kept.
+    pub(crate) fn shared_signals(&self) -> Arc<Signals> {
+        self.signals.clone()
+    }
+
     /// Sends a short message of the rank at place `mine` without a request, if the engine is free and nothing else is to
     /// be done than to give it to the driver. False: it is still to be sent.
     #[inline]

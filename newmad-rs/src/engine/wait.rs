@@ -61,21 +61,32 @@ impl Engine {
     #[inline]
     pub(crate) unsafe fn wait(&self, request: NonNull<Request>, manager: &Manager) {
         // SAFETY: the caller's promise.
-        unsafe { self.wait_for(request, manager) };
+        unsafe { self.wait_for(request, manager, false) };
         // The thread may not have switched, since the request was over, or polls have found its end. It is over by now:
         // nothing is left to protect, should the thread be unwound here.
         budget::spend();
     }
 
-    /// As [`Engine::wait`]; the thread does not yield if the request is over.
+    /// As [`Engine::wait`], or until the request is alarmed.
     ///
     /// # Safety
     /// As [`Engine::wait`].
     #[inline]
-    unsafe fn wait_for(&self, request: NonNull<Request>, manager: &Manager) {
+    pub(crate) unsafe fn wait_or_alarm(&self, request: NonNull<Request>, manager: &Manager) {
+        // SAFETY: the caller's promise.
+        unsafe { self.wait_for(request, manager, true) };
+        budget::spend();
+    }
+
+    /// As [`Engine::wait`]; the thread does not yield if the request is over. `heeds`: an alarm ends the wait.
+    ///
+    /// # Safety
+    /// As [`Engine::wait`].
+    #[inline]
+    unsafe fn wait_for(&self, request: NonNull<Request>, manager: &Manager, heeds: bool) {
         // SAFETY: the owner keeps it alive.
         if !unsafe { request.as_ref() }.is_finished() {
-            let unfinished = Unfinished { engine: self, request, manager };
+            let unfinished = Unfinished { engine: self, request, manager, heeds };
             unfinished.wait(None);
             std::mem::forget(unfinished);
         }
@@ -89,11 +100,11 @@ impl Engine {
     pub(crate) unsafe fn wait_out(&self, request: NonNull<Request>, manager: &Manager) {
         if !std::thread::panicking() {
             // SAFETY: the caller's promise.
-            return unsafe { self.wait_for(request, manager) };
+            return unsafe { self.wait_for(request, manager, false) };
         }
         // SAFETY: the owner keeps it alive. A thread that panics is not unwound once more.
         if !unsafe { request.as_ref() }.is_finished() {
-            drop(Unfinished { engine: self, request, manager });
+            drop(Unfinished { engine: self, request, manager, heeds: false });
         }
     }
 
@@ -174,6 +185,8 @@ struct Unfinished<'a> {
     engine: &'a Engine,
     request: NonNull<Request>,
     manager: &'a Manager,
+    /// An alarm ends the wait, too.
+    heeds: bool,
 }
 
 impl Unfinished<'_> {
@@ -202,6 +215,10 @@ impl Unfinished<'_> {
             let engine = self.engine;
             let before_sleep = || engine.unattend(request);
             let deadline = overdue.as_ref().map(Overdue::at);
+            // A thread that is unwound may not leave the request's memory before its end.
+            if self.heeds && overdue.is_none() && request.is_alarmed() {
+                return;
+            }
             self.manager.wait_prepared(&request.done, hint, deadline, &before_sleep);
             if request.is_finished() {
                 return;

@@ -68,6 +68,11 @@ pub(crate) struct Gates<D> {
     pub(crate) ending: bool,
     /// The process that failed last, if any did.
     pub(crate) last_failed: Option<(u32, Cause)>,
+    /// Ranks that have failed or left, in the order in which this process has learnt it; one that has left before its process
+    /// is there twice. Room for all of them is there from the start.
+    pub(crate) ended: Vec<(u32, Cause)>,
+    /// The layer above looks after receives from any rank when ranks fail.
+    pub(crate) tolerant: bool,
     signals: Arc<Signals>,
 }
 
@@ -96,6 +101,7 @@ impl<D: Driver> Gates<D> {
         signals: Arc<Signals>,
     ) -> Gates<D> {
         let rail = |driver| Rail::new(driver, &config);
+        let room = 2 * ranks.all() as usize;
         Gates {
             process,
             fragile: config.repairs && drivers.iter().any(|driver| driver.can_break()),
@@ -109,6 +115,8 @@ impl<D: Driver> Gates<D> {
             ending: false,
             ranks,
             last_failed: None,
+            ended: Vec::with_capacity(room),
+            tolerant: false,
             signals,
         }
     }
@@ -236,19 +244,24 @@ impl<D: Driver> Gates<D> {
         self.disconnected(peer);
     }
 
+    /// The ranks of a process have failed or left. Progress path.
+    pub(crate) fn note_end(&mut self, process: u32, cause: Cause) {
+        self.ended.extend(self.ranks.of(process).map(|rank| (rank, cause)));
+    }
+
     /// The peer has failed: its gate ends, and every link to it. The cause; `None`: it had ended before.
     pub(crate) fn fail(&mut self, peer: u32, cause: Cause) -> Option<Cause> {
-        let gate = &mut self.all[peer as usize];
-        let cause = match gate.life {
+        let cause = match &self.all[peer as usize].life {
             Life::Dead(_) => return None,
             Life::Left => Cause::Left,
             Life::Alive => {
                 self.living -= 1;
                 self.last_failed = Some((peer, cause));
+                self.note_end(peer, cause);
                 cause
             }
         };
-        gate.life = Life::Dead(cause);
+        self.all[peer as usize].life = Life::Dead(cause);
         self.hang_up(peer);
         Some(cause)
     }
@@ -327,7 +340,8 @@ impl<D: Driver> Gates<D> {
         if from == ANY_SOURCE {
             // Another thread of this process could still send, but when every peer is gone and one of them
             // crashed, an error serves better than a wait that only this process could end.
-            let (process, cause) = self.last_failed.filter(|_| self.living == 1)?;
+            let (process, cause) =
+                self.last_failed.filter(|_| self.living == 1 && !self.tolerant)?;
             return Some((self.ranks.of(process).start, cause));
         }
         self.all[self.ranks.home(from) as usize].refusal().map(|cause| (from, cause))

@@ -5,6 +5,8 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 
+use pioman::Completion;
+
 use crate::collect::Submissions;
 use crate::error::Error;
 use crate::request::Request;
@@ -43,6 +45,10 @@ pub(crate) struct Signals {
     ways: AtomicU8,
     /// This process will want nothing more: the others may be told.
     leaves: AtomicBool,
+    /// A peer has failed, or has sent word of a failure, and no part of the library that looks after these was at
+    /// work. Completed once.
+    pub(crate) alarm: Completion,
+    alarmed: AtomicBool,
 }
 
 impl Signals {
@@ -62,6 +68,8 @@ impl Signals {
             held: AtomicBool::new(false),
             ways: AtomicU8::new(0),
             leaves: AtomicBool::new(false),
+            alarm: Completion::new(),
+            alarmed: AtomicBool::new(false),
         }))
     }
 
@@ -115,6 +123,14 @@ impl Signals {
     pub(crate) fn leave(&self) {
         if !self.leaves.swap(true, Ordering::Relaxed) {
             sys::ring(self.bell.as_raw_fd());
+        }
+    }
+
+    /// The part of the library that looks after failures is to begin. Progress path.
+    #[cold]
+    pub(crate) fn ring_alarm(&self) {
+        if !self.alarmed.swap(true, Ordering::AcqRel) {
+            self.alarm.complete();
         }
     }
 

@@ -12,6 +12,7 @@ use crate::gate::ranks::Ranks;
 use crate::gate::signals::Signals;
 use crate::matching::Matching;
 use crate::net::Driver;
+use crate::proto::bans::Ban;
 use crate::proto::departures::Departures;
 use crate::proto::pending::Pending;
 use crate::proto::stage::Stage;
@@ -61,6 +62,11 @@ pub(crate) struct Core<D> {
     pub(crate) open_ranks: usize,
     /// Which ranks have left before their processes.
     pub(crate) departures: Departures,
+    /// Messages that are not waited for; and whether there are some.
+    pub(crate) bans: Vec<Ban>,
+    pub(crate) has_bans: bool,
+    /// A probe for control messages waits, or did.
+    pub(crate) listens: bool,
     /// A rank closes, or has failed: each round has something to do for that.
     pub(crate) ends: bool,
     /// The rank whose failure is this process's, if one has failed.
@@ -113,6 +119,9 @@ impl<D: Driver> Core<D> {
             closing: Queue::default(),
             open_ranks: own,
             departures,
+            bans: Vec::new(),
+            has_bans: false,
+            listens: false,
             ends: false,
             fallen: None,
             deaf: false,

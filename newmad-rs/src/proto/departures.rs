@@ -142,6 +142,8 @@ impl<D: Driver> Core<D> {
     /// goes on.
     fn on_departure(&mut self, process: u32, rank: u32) {
         self.departures.note(rank);
+        self.gates.ended.push((rank, Cause::Left));
+        self.tell_of_end(Cause::Left);
         self.fail_sends(
             process,
             |request| request.peer == rank && request.moved.get() == 0,

@@ -8,6 +8,7 @@ use crate::gate::{Assembly, Life, rails};
 use crate::matching::pool::{Content, NONE};
 use crate::net::Driver;
 use crate::proto::core::Core;
+use crate::request::tag::is_control;
 use crate::request::{ANY_SOURCE, Op, Outcome, Owes, Place, Ref};
 use crate::wire::{Header, Kind, MAX_RAILS};
 
@@ -81,6 +82,7 @@ impl<D: Driver> Core<D> {
             return;
         }
         self.gates[peer as usize].life = Life::Left;
+        self.gates.note_end(peer, Cause::Left);
         self.gates.consider(peer);
         self.gates.living -= 1;
         let ranks = self.gates[peer as usize].ranks();
@@ -88,6 +90,21 @@ impl<D: Driver> Core<D> {
         // Whatever it reads of our memory, it has read.
         self.fail_sends(peer, |_| true, |_| true);
         self.fail_any_if_alone();
+        self.tell_of_end(Cause::Left);
+    }
+
+    /// A peer has failed or left: what looks after failures (`tolerance`) is told, if it listens; else it begins to when a peer
+    /// fails.
+    #[cold]
+    pub(super) fn tell_of_end(&mut self, cause: Cause) {
+        if self.listens {
+            let is_control =
+                |request: Ref| matches!(request.op, Op::Probe { .. }) && is_control(request.tag);
+            self.fail_posted(is_control, Why::Died(cause));
+        }
+        if cause != Cause::Left {
+            self.signals.ring_alarm();
+        }
     }
 
     /// Ends the gate and everything that needs it.
@@ -95,6 +112,7 @@ impl<D: Driver> Core<D> {
         let Some(cause) = self.gates.fail(peer, cause) else { return };
         self.clear(peer, Why::Died(cause));
         self.fail_any_if_alone();
+        self.tell_of_end(cause);
         if self.is_closing() {
             self.try_close();
         }
@@ -207,7 +225,7 @@ impl<D: Driver> Core<D> {
 
     fn fail_any_if_alone(&mut self) {
         let Some((rank, cause)) = self.gates.hopeless(ANY_SOURCE) else { return };
-        let any = |request: Ref| request.peer == ANY_SOURCE;
+        let any = |request: Ref| request.peer == ANY_SOURCE && !is_control(request.tag);
         while let Some(request) = self.matching.find_posted(any) {
             self.matching.unpost(request);
             self.finish(request, Outcome::Died(rank, cause));
@@ -354,6 +372,8 @@ pub(super) enum Why {
     Closed,
     /// Its sender has taken it back.
     Cancelled,
+    /// The messages of its tag were revoked.
+    Revoked,
 }
 
 impl Why {
@@ -363,6 +383,7 @@ impl Why {
             Why::Fell(rank, cause) => Outcome::Died(rank, cause),
             Why::Closed => Outcome::Closed,
             Why::Cancelled => Outcome::Cancelled,
+            Why::Revoked => Outcome::Revoked,
         }
     }
 }

@@ -6,12 +6,15 @@
 //!        │                  send: flush, control ───────┤
 //!   receive: the table of packet kinds ──▶ eager        │
 //!            rendezvous ──▶ copies, fragments ──────────┘
+//!   bans: messages that are not waited for
 //!   life: links, peers and the session end; what needs them ends with an error; departures: so do single ranks
 //! ```
 //! Everything works on one [`core::Core`], behind the engine's lock. A request ends in [`pending::Pending::finish`]:
 //! nothing here calls the engine. One path turns back: a packet to oneself is received where it is sent
 //! (`send.rs::loop_back`).
 
+mod banning;
+pub(crate) mod bans;
 pub(crate) mod choose;
 pub(crate) mod core;
 pub(crate) mod departures;

@@ -21,8 +21,8 @@ impl<D: Driver> Core<D> {
         let mine = probe.mine.get();
         match self.matching.find_unexpected(mine, probe.peer, probe.tag, probe.mask) {
             Some(cell) => drop(self.found(probe, cell)),
-            None => match self.hopeless(probe.peer) {
-                Some((rank, cause)) => self.finish(probe, Outcome::Died(rank, cause)),
+            None => match self.refuses(probe) {
+                Some(outcome) => self.finish(probe, outcome),
                 None => {
                     self.matching.post(probe);
                     self.gates.want_source(probe.peer);
@@ -46,6 +46,9 @@ impl<D: Driver> Core<D> {
             });
         }
         let Some(index) = self.matching.find_unexpected(mine, from, tag, mask) else {
+            if let Some(error) = self.refuses_look(mine, from, (tag, mask)) {
+                return Err(error);
+            }
             return match self.hopeless(from) {
                 Some((rank, cause)) => Err(Error::PeerDied { rank, cause }),
                 None => {

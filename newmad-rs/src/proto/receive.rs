@@ -11,6 +11,7 @@ use crate::memory::span::Span;
 use crate::net::reliable::ACK;
 use crate::net::{Driver, Peek};
 use crate::proto::core::Core;
+use crate::request::tag::is_control;
 use crate::request::{Op, Outcome, Place, Ref};
 use crate::trace;
 use crate::wire::{Header, Kind, Malformed, SENDER_WAITS, entries};
@@ -368,6 +369,9 @@ impl<D: Driver> Core<D> {
             if self.matching.has_probes(to) {
                 self.serve_probes(index);
             }
+            if is_control(header.tag) {
+                self.signals.ring_alarm();
+            }
         }
         Ok(kept)
     }
@@ -449,8 +453,8 @@ impl<D: Driver> Core<D> {
         let mine = request.mine.get();
         match self.matching.find_unexpected(mine, request.peer, request.tag, request.mask) {
             None => {
-                if let Some((rank, cause)) = self.hopeless(request.peer) {
-                    return self.finish(request, Outcome::Died(rank, cause));
+                if let Some(outcome) = self.refuses(request) {
+                    return self.finish(request, outcome);
                 }
                 self.matching.post(request);
                 self.gates.want_source(request.peer);

@@ -41,6 +41,9 @@ impl<D: Driver> Core<D> {
         if !announced && self.gates.lacks_credit(to, request.capacity) {
             self.look_for_credit(to);
         }
+        if self.has_bans && announced && self.is_revoked(request) {
+            return self.finish(request, Outcome::Revoked);
+        }
         if let Some(cause) = self.refusal(to, request.peer) {
             return self.finish(request, Outcome::Died(request.peer, cause));
         }

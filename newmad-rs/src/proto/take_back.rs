@@ -59,7 +59,8 @@ impl<D: Driver> Core<D> {
             if !asked || !is_unasked(request) {
                 return Err(Malformed);
             }
-            self.fail(request, Why::Cancelled);
+            let revoked = self.has_bans && self.is_revoked(request);
+            self.fail(request, if revoked { Why::Revoked } else { Why::Cancelled });
             return Ok(());
         }
         let Some(cell) = self.matching.find_announced(from, header.id) else { return Ok(()) };

@@ -94,6 +94,8 @@ pub(crate) enum Outcome {
     Truncated,
     Died(u32, Cause),
     Cancelled,
+    /// The messages of its tag were revoked.
+    Revoked,
     Closed,
 }
 
@@ -105,6 +107,10 @@ pub(crate) struct Request {
     finished: AtomicBool,
     waiting: AtomicBool,
     watched: AtomicBool,
+    /// A receive from any rank whose owner is to look at the ranks that have failed: see `proto/bans.rs`.
+    alarmed: AtomicBool,
+    /// A ban alarms its owner, and does not end it. Fixed when submitted.
+    pub(crate) stays: bool,
     /// Its owner asks for its end, and each time polls: no thread has to be told, or woken. The engine's.
     pub(crate) attended: Cell<bool>,
     // Fixed when submitted.
@@ -177,6 +183,8 @@ impl Request {
             finished: AtomicBool::new(false),
             waiting: AtomicBool::new(waiting),
             watched: AtomicBool::new(false),
+            alarmed: AtomicBool::new(false),
+            stays: false,
             attended: Cell::new(false),
             op,
             mine: Cell::new(0),
@@ -251,6 +259,29 @@ impl Request {
     /// The same, but its owner asks for its end, and each time looks for events.
     pub(crate) fn attended(self) -> Request {
         Request { attended: Cell::new(true), ..self }
+    }
+
+    /// The same receive, which a ban does not end: its owner learns that a rank has failed, and may wait on.
+    #[inline]
+    pub(crate) fn staying(self) -> Request {
+        Request { stays: true, ..self }
+    }
+
+    /// Whether its owner is to look at the ranks that have failed. Waits end then, though it is not over.
+    #[inline]
+    pub(crate) fn is_alarmed(&self) -> bool {
+        // Pairs with `Ref::ring`: an owner that blocks has set `waiting` before.
+        self.alarmed.load(Ordering::SeqCst)
+    }
+
+    /// The owner is to look at them; no thread is woken.
+    pub(crate) fn alarm(&self) {
+        self.alarmed.store(true, Ordering::SeqCst);
+    }
+
+    /// The owner has looked at them.
+    pub(crate) fn calm(&self) {
+        self.alarmed.store(false, Ordering::SeqCst);
     }
 
     /// Whether telling the peer that a thread waits for it is never worth while.
@@ -390,6 +421,7 @@ impl Request {
             }),
             Outcome::Died(rank, cause) => Err(Error::PeerDied { rank, cause }),
             Outcome::Cancelled => Err(Error::Cancelled),
+            Outcome::Revoked => Err(Error::ContextRevoked),
             Outcome::Closed | Outcome::Pending => Err(Error::Closed),
         }
     }
@@ -534,6 +566,13 @@ impl Ref {
         self.nudged.set(true);
         self.done.complete();
         true
+    }
+
+    /// Has the owner look at the ranks that have failed. The request goes on.
+    pub(crate) fn ring(self) {
+        // Before the look at `waiting` in `nudge`: an owner that is not woken sees it before it blocks.
+        Request::alarm(&self);
+        self.nudge();
     }
 
     /// Undoes [`Ref::nudge`]. Called by the owner, with the engine's lock held, on a request that is not over.

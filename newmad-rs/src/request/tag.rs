@@ -12,12 +12,20 @@ pub(crate) const PACKS: u64 = RESERVED | 3 << 56;
 pub(crate) const SAMPLING: u64 = RESERVED | 4 << 56;
 /// Collectives in a series. One bit apart from [`COLLECTIVES`]: one receive with a mask takes both.
 pub(crate) const SERIES: u64 = RESERVED | 5 << 56;
+/// What processes tell each other of failures. The other bits are not used.
+pub(crate) const CONTROL: u64 = RESERVED | 6 << 56;
 /// Every bit of the tag counts.
 pub(crate) const EXACT: u64 = u64::MAX;
 
 /// Whether a tag belongs to a collective.
 pub(crate) fn is_collective(tag: u64) -> bool {
     matches!(tag & (u64::MAX << 56), COLLECTIVES | SERIES)
+}
+
+/// Whether a message is what processes tell each other of failures.
+#[inline]
+pub(crate) fn is_control(tag: u64) -> bool {
+    tag == CONTROL
 }
 
 /// The tags that a receive or a probe takes: those that agree with `value` in the bits of `mask`. A number stands for

@@ -1,11 +1,11 @@
-//! What the layers above a session keep for it, or for its process: collectives and remote calls. The session does not
-//! know them.
+//! What the layers above a session keep for it, or for its process: collectives, remote calls, and what looks
+//! after failures. The session does not know them.
 
 use std::any::Any;
 use std::sync::OnceLock;
 
 /// How many types there may be.
-const LAYERS: usize = 4;
+const LAYERS: usize = 5;
 
 /// One value of each of a few types, made at its first use.
 #[derive(Default)]

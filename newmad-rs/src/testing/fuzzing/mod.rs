@@ -48,6 +48,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("header", parsers::header),
     ("entries", parsers::entries),
     ("card", parsers::card),
+    ("control", parsers::control),
     ("value", parsers::value),
     ("calls", parsers::calls),
     ("packed", parsers::packed),

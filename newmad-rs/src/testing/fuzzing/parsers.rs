@@ -4,6 +4,7 @@ use crate::bootstrap::piece;
 use crate::connect::Card;
 use crate::memory::span::Span;
 use crate::sampling::Sampling;
+use crate::tolerance::wire;
 use crate::wire::entries;
 use crate::wire::{Header, Kind, LONG};
 use crate::{pack, rpc};
@@ -28,6 +29,18 @@ pub(super) fn entries(input: &[u8]) {
         assert!(header.kind == Kind::Rts || header.len == body.len() as u64);
         at = next;
     }
+}
+
+/// What a process says of failures.
+pub(super) fn control(input: &[u8]) {
+    let again = match wire::decode(input) {
+        None => return,
+        Some(wire::Word::Revoke { key, members }) => wire::revoke(key, &members),
+        Some(wire::Word::Agreement { key, number, message }) => {
+            wire::agreement((key, number), &message)
+        }
+    };
+    assert_eq!(again, input);
 }
 
 /// A peer's card.
