@@ -37,7 +37,8 @@ among the ranks: each binds its compute virtual processors to its own share (MAR
 Exit status: 0 when every rank ended with 0; else that of the first rank that failed, 1 when it was killed
 by a signal, when the job was interrupted or timed out, or when the program could not be started; 2 for
 wrong usage. When a rank fails, the others have --grace seconds to end by themselves, then they get SIGTERM,
-and one second later SIGKILL. Ctrl-C is passed on; a second one kills. Ctrl-\\ (SIGQUIT) is passed on, and has each
+and one second later SIGKILL. With --keep-going they go on: a rank that was killed is named, and does not count, if
+another one ends with 0; MPI_Abort ends the job as ever. Ctrl-C is passed on; a second one kills. Ctrl-\\ (SIGQUIT) is passed on, and has each
 process write what every thread of it does; twice within a second, it ends them.")]
 pub(crate) struct RunArgs {
     /// Number of ranks: of processes, unless several ranks share one
@@ -67,6 +68,9 @@ pub(crate) struct RunArgs {
     /// How long the other ranks may go on after one has failed
     #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = mad_bench::out::seconds)]
     grace: Duration,
+    /// Let the other ranks go on when one has failed: for programs that survive it (ULFM)
+    #[arg(long, conflicts_with = "grace")]
+    keep_going: bool,
     /// Begin every line of output with the rank that wrote it, and never mix lines
     #[arg(long)]
     tag_output: bool,
@@ -195,6 +199,7 @@ pub(crate) fn run(args: RunArgs) -> Outcome {
         timeout: args.timeout,
         dump_on_timeout: args.dump_on_timeout,
         grace: args.grace,
+        keep_going: args.keep_going,
         name: "mad run",
     };
     let mut tag = |rank: u32, stream: Stream, line: &[u8]| -> io::Result<()> {

@@ -315,3 +315,22 @@ fn an_abort_ends_the_job_with_its_code() {
     assert_eq!(output.status.code(), Some(5), "{}", err(&output));
     assert!(err(&output).contains("rank 0 aborted the job: no luck"), "{}", err(&output));
 }
+
+/// What the job's exit status is where ranks may fail. Rank 0 does the first thing, rank 1 the second.
+#[test]
+fn a_job_that_keeps_going_ends_with_its_ranks_and_fails_if_one_says_so() {
+    for (first, second, status, said) in [
+        ("kill -9 $$", "sleep 1; echo done", 0, "was killed by SIGKILL (9); the others go on"),
+        ("exit 5", "sleep 1; echo done", 5, "exited with status 5"),
+        ("kill -9 $$", "sleep 0.2; kill -9 $$", 1, "no rank is left that has ended well"),
+        ("kill -9 $$", "sleep 0.2; exit 6", 6, "exited with status 6"),
+    ] {
+        let script = format!("if [ $PMI_RANK = 0 ]; then {first}; else {second}; fi");
+        let output = run(&["run", "-n", "2", "--keep-going", "sh", "-c", &script]);
+        let (out, err) = (common::out(&output), common::err(&output));
+        assert_eq!(output.status.code(), Some(status), "{script}: {out}{err}");
+        assert!(err.contains(said), "{script}: {err}");
+        // The second rank comes to its end, whatever becomes of the first.
+        assert_eq!(out, if second.contains("done") { "done\n" } else { "" }, "{script}: {err}");
+    }
+}

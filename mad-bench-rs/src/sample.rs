@@ -206,6 +206,7 @@ fn measure(
         timeout: Some(TIMEOUT),
         dump_on_timeout: false,
         grace: GRACE,
+        keep_going: false,
         name: "mad sample",
     };
     let mut lines = Vec::new();

@@ -72,6 +72,8 @@ pub struct Job {
     pub dump_on_timeout: bool,
     /// How long the other ranks may go on after one has failed.
     pub grace: Duration,
+    /// The others go on when a rank fails, for as long as they like: programs that survive that.
+    pub keep_going: bool,
     /// The command in whose name the launcher speaks: the prefix of its messages.
     pub name: &'static str,
 }
@@ -137,6 +139,7 @@ struct Launcher<'a> {
     name: &'static str,
     unit: &'static str,
     grace: Duration,
+    keep_going: bool,
     dump_on_timeout: bool,
     /// The ranks' output comes here.
     captured: bool,
@@ -175,6 +178,7 @@ pub fn run(
         name: job.name,
         unit: job.unit,
         grace: job.grace,
+        keep_going: job.keep_going,
         dump_on_timeout: job.dump_on_timeout,
         captured: on_line.is_some(),
         asked: None,
@@ -222,6 +226,7 @@ pub fn run(
     cleanup.processes();
     launcher.drain(&mut on_line);
     drop(cleanup);
+    launcher.judge_survivors();
     if launcher.broken {
         return Err(Failure::BrokenPipe);
     }
@@ -415,6 +420,7 @@ impl Launcher<'_> {
                 // What the launcher itself did to it is no news.
                 End::Signal(libc::SIGTERM) if self.phase >= Phase::Term => {}
                 End::Signal(libc::SIGKILL) if self.phase == Phase::Kill => {}
+                _ if self.keep_going && self.phase == Phase::Running => self.lost(index, end),
                 _ if self.failure.is_some() => {
                     self.say(&format!("then {} {index} {words}", self.unit))
                 }
@@ -431,6 +437,25 @@ impl Launcher<'_> {
                 }
             }
             self.left(index, format!("{} {index} {words}", self.unit));
+        }
+    }
+
+    /// A rank has failed, and the others go on. One that was killed is what they are to survive; one that says by its exit
+    /// status that it has failed has the job fail in the end.
+    fn lost(&mut self, index: usize, end: End) {
+        let what =
+            format!("{} {index} (process {}) {}", self.unit, self.ranks[index].pid(), end.words());
+        match end {
+            End::Code(code) => self.fail(u8::try_from(code).unwrap_or(1), what),
+            End::Signal(_) => self.say(&format!("{what}; the others go on (--keep-going)")),
+        }
+    }
+
+    /// A job that keeps going has failed if no rank has ended well.
+    fn judge_survivors(&mut self) {
+        let ended_well = |rank: &Rank| matches!(rank.ended, Some(End::Code(0)));
+        if self.keep_going && self.failure.is_none() && !self.ranks.iter().any(ended_well) {
+            self.fail(1, "no rank is left that has ended well".into());
         }
     }
 

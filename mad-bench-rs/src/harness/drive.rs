@@ -203,6 +203,7 @@ impl<'a> Campaign<'a> {
             timeout: Some(if of_mpi { timeout.min(patience + 10 * self.longest) } else { timeout }),
             dump_on_timeout: true,
             grace: GRACE,
+            keep_going: false,
             name: "mad bench",
         };
         let begun = Instant::now();
