@@ -39,6 +39,12 @@ mod constants {
 }
 pub(crate) use constants::*;
 
+/// The error classes of the ULFM proposal, which are not the standard's (`mpi-ext.h`). A failed process has one class,
+/// whether a program knows the proposal or not; the others are between the standard's classes and `MPI_ERR_LASTCODE`.
+pub(crate) const MPIX_ERR_PROC_FAILED: c_int = MPI_ERR_PROC_ABORTED;
+pub(crate) const MPIX_ERR_PROC_FAILED_PENDING: c_int = 0x3f01;
+pub(crate) const MPIX_ERR_REVOKED: c_int = 0x3f02;
+
 impl MPI_Status {
     /// The empty status: a wait for nothing gives it.
     pub(crate) const EMPTY: MPI_Status = MPI_Status {

@@ -129,6 +129,10 @@ fn standard(class: c_int) -> Option<&'static str> {
             "MPI_T_ERR_PVAR_NO_STARTSTOP: the variable is always running"
         }
         MPI_T_ERR_PVAR_NO_ATOMIC => "MPI_T_ERR_PVAR_NO_ATOMIC: it cannot be read and reset at once",
+        MPIX_ERR_PROC_FAILED_PENDING => {
+            "MPIX_ERR_PROC_FAILED_PENDING: a process that the message may come from is gone; the receive goes on"
+        }
+        MPIX_ERR_REVOKED => "MPIX_ERR_REVOKED: the communicator was revoked",
         MPI_ERR_LASTCODE => "MPI_ERR_LASTCODE: the last of the standard's error codes",
         _ => return None,
     })

@@ -84,6 +84,7 @@ impl From<newmad::Error> for Fault {
         let class = match &error {
             Truncated { .. } => MPI_ERR_TRUNCATE,
             PeerDied { .. } | Revoked { gone: true, .. } => MPI_ERR_PROC_ABORTED,
+            ContextRevoked => MPIX_ERR_REVOKED,
             BadRank { .. } => MPI_ERR_RANK,
             BadTag { .. } => MPI_ERR_TAG,
             Mismatch { expected, found, .. } if found > expected => MPI_ERR_TRUNCATE,

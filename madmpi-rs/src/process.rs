@@ -39,6 +39,7 @@ fn open() -> Result<(), Fault> {
         // Contexts have bits for so many processes; see `comm::context`.
         return Err(Fault::new(MPI_ERR_OTHER, "madmpi supports jobs of at most 16384 processes"));
     }
+    session.tolerate(comm::failures::hook());
     comm::make_predefined(&session)?;
     if !per_rank::are_several() {
         // SAFETY: `at_exit` may run at exit: this library is not unloaded while its threads run.
@@ -120,6 +121,7 @@ fn close() -> Result<(), Fault> {
     // The program gets its buffers back, if it has not detached them.
     buffer::flush_all()?;
     CLOSED.store(true, Ordering::Release);
+    job::session()?.leave_agreements();
     Ok(job::session()?.close()?)
 }
 

@@ -97,7 +97,9 @@ mpi! {
     fn MPI_Comm_dup_with_info(comm: MPI_Comm, info: MPI_Info, newcomm: Out<MPI_Comm>) on comm {
         give(newcomm, None)?;
         info::check(info)?;
-        give(newcomm, Some(comm.duplicate()?))
+        let new = comm.duplicate()?;
+        new.hints.set(info)?;
+        give(newcomm, Some(new))
     }
 
     fn MPI_Comm_split(comm: MPI_Comm, color: c_int, key: c_int, newcomm: Out<MPI_Comm>) on comm {
@@ -153,15 +155,13 @@ mpi! {
         out(resultlen, "resultlen", comm_name.put(&name, "comm_name")?)
     }
 
-    /// All hints are ignored, which the standard allows.
     fn MPI_Comm_set_info(comm: MPI_Comm, info: MPI_Info) on comm {
-        let _ = &comm;
-        info::get(info).map(drop)
+        info::get(info)?;
+        comm.hints.set(info)
     }
 
     fn MPI_Comm_get_info(comm: MPI_Comm, info_used: Out<MPI_Info>) on comm {
-        let _ = &comm;
-        info_used.made("info_used", MPI_INFO_NULL, || info::handle(info::memory_kinds()))
+        info_used.made("info_used", MPI_INFO_NULL, || info::handle(comm.hints.entries()))
     }
 }
 
@@ -213,7 +213,9 @@ mpi! {
                 return Ok(());
             }
             let name = string_tag(stringtag)?;
-            give(newcomm, Some(inter::from_group(&group.share(), name, errhandler.clone())?))
+            let new = inter::from_group(&group.share(), name, errhandler.clone())?;
+            new.hints.set(info)?;
+            give(newcomm, Some(new))
         })
     }
 
@@ -251,6 +253,10 @@ mpi! {
                 return Err(Fault::argument(MPI_ERR_ARG, "split_type", split_type, why));
             }
         };
-        give(newcomm, comm.split(SplitKey { colour, key })?)
+        let new = comm.split(SplitKey { colour, key })?;
+        if let Some(new) = &new {
+            new.hints.set(info)?;
+        }
+        give(newcomm, new)
     }
 }

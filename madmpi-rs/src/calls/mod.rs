@@ -14,6 +14,7 @@ mod entry;
 mod env;
 mod errcode;
 mod errhandler;
+mod failures;
 mod file;
 mod group;
 mod info;

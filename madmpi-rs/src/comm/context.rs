@@ -143,11 +143,11 @@ impl Contexts {
         self.state().used.insert(context)
     }
 
-    /// Gives back the context of a communicator that was dropped.
-    pub(crate) fn release(&self, context: u32) {
+    /// Gives back the context of a communicator that was dropped, for others to use `again` or not.
+    pub(crate) fn release(&self, context: u32, again: bool) {
         let mut state = self.state();
         state.used.remove(&context);
-        if u64::from(context) >> self.bits == u64::from(self.process) {
+        if again && u64::from(context) >> self.bits == u64::from(self.process) {
             state.back.push_back(context);
         }
     }
@@ -181,12 +181,21 @@ mod tests {
             let offer = contexts.offer().unwrap_or_else(|fault| panic!("{}", fault.text));
             assert_eq!(offer.again, round > REST);
             assert!(contexts.take(offer.context) && contexts.is_used(offer.context));
-            contexts.release(offer.context);
+            contexts.release(offer.context, true);
             assert!(!contexts.is_used(offer.context));
             last = Some(offer.context);
         }
         let offer = contexts.offer().unwrap_or_else(|fault| panic!("{}", fault.text));
         assert_ne!(Some(offer.context), last);
+    }
+
+    #[test]
+    fn one_that_is_not_to_come_again_does_not() {
+        let contexts = Contexts::new(0, 1);
+        let offer = contexts.offer().unwrap_or_else(|fault| panic!("{}", fault.text));
+        contexts.take(offer.context);
+        contexts.release(offer.context, false);
+        assert!(!contexts.is_used(offer.context) && contexts.state().back.is_empty());
     }
 
     #[test]
@@ -202,7 +211,7 @@ mod tests {
         let (mine, other) = (Contexts::new(0, 2), Contexts::new(1, 2));
         let offer = other.offer().unwrap_or_else(|fault| panic!("{}", fault.text));
         mine.take(offer.context);
-        mine.release(offer.context);
+        mine.release(offer.context, true);
         assert!(mine.state().back.is_empty());
     }
 }

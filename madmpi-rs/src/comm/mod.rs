@@ -10,18 +10,25 @@
 //! | `agreement` | how the processes that make a communicator agree on a context |
 //! | `create`, `inter` | communicators made of others, and those with two sides |
 //! | `kinds` | parts by the resources that processes share |
+//! | `failures` | processes that are gone, and revocation; `registry`: which communicator a word of these is about |
+//! | `hints` | what the program promises |
 //! | `series` | which collectives meet, where the order of their starts does not say it |
 //! | `topology` | communicators with a topology |
 
 mod agreement;
 pub(crate) mod context;
 mod create;
+pub(crate) mod failures;
+mod hints;
 pub(crate) mod inter;
 pub(crate) mod kinds;
+mod registry;
 mod series;
 pub(crate) mod topology;
 
 use core::ffi::c_int;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, MutexGuard, OnceLock};
 
 use crate::abi::*;
@@ -69,6 +76,10 @@ pub(crate) struct Comm {
     checking: OnceLock<newmad::coll::Group>,
     making: KernelMutex<()>,
     numbers: Arc<series::Numbers>,
+    /// Tags of programs are below this: [`TAG_UB`] and one, and 0 once the communicator is revoked.
+    tags: AtomicU32,
+    failures: registry::Failures<Comm>,
+    pub(crate) hints: hints::Hints,
 }
 
 /// What the program sets.
@@ -89,6 +100,23 @@ pub(crate) struct Parts {
 per_rank! {
     /// `MPI_COMM_WORLD` and `MPI_COMM_SELF`.
     static PREDEFINED: OnceLock<[Arc<Comm>; 2]> = OnceLock::new();
+}
+
+per_rank! {
+    static REGISTRY: OnceLock<Arc<registry::Registry<Comm>>> = OnceLock::new();
+}
+
+/// The registry of the calling thread's rank.
+fn registry() -> Arc<registry::Registry<Comm>> {
+    REGISTRY.get_or_init(Arc::default).clone()
+}
+
+/// A communicator that newmad may tell of.
+fn registered(comm: Comm) -> Arc<Comm> {
+    let (comm, registry) = (Arc::new(comm), registry());
+    registry.add(comm.context, &comm);
+    comm.was_made(registry);
+    comm
 }
 
 /// Makes the predefined communicators.
@@ -190,7 +218,7 @@ impl Comm {
         let comm = Comm::of(session, parts)?;
         comm.settings().name = name.into();
         let _ = comm.handle.set(handle);
-        Ok(Arc::new(comm))
+        Ok(registered(comm))
     }
 
     fn of(session: &newmad::Session, parts: Parts) -> Result<Comm, Fault> {
@@ -214,6 +242,9 @@ impl Comm {
             checking: OnceLock::new(),
             making: KernelMutex::new(()),
             numbers: Arc::default(),
+            tags: AtomicU32::new(TAG_UB as u32 + 1),
+            failures: registry::Failures::default(),
+            hints: hints::Hints::default(),
         })
     }
 
@@ -240,7 +271,7 @@ impl Comm {
             return Err(Fault::new(MPI_ERR_INTERN, "two communicators have the same context"));
         }
         // From here on dropping the communicator gives the context back.
-        Ok(Arc::new(Comm::of(job::session()?, parts)?))
+        Ok(registered(Comm::of(job::session()?, parts)?))
     }
 
     /// Ends the handle; messages under way come to their end.
@@ -335,6 +366,9 @@ impl Comm {
             return Ok(group);
         }
         let group = self.session.group_with_id(&members(), self.collectives_id(number))?;
+        if self.is_revoked() {
+            group.revoke();
+        }
         Ok(place.get_or_init(|| group))
     }
 
@@ -399,8 +433,8 @@ impl Comm {
     /// There is no such rank, or the tag is out of range.
     #[inline]
     pub(crate) fn destination(&self, dest: c_int, tag: c_int) -> Result<Option<(u32, u64)>, Fault> {
-        if tag as u32 > TAG_UB as u32 {
-            return Err(bad_tag(tag, ""));
+        if tag as u32 >= self.tags.load(Relaxed) {
+            return Err(self.refused(tag, ""));
         }
         if dest == MPI_PROC_NULL {
             return Ok(None);
@@ -422,13 +456,20 @@ impl Comm {
     ) -> Result<Option<(newmad::Origin, newmad::Tag)>, Fault> {
         let context = u64::from(self.context) << 32;
         let tag = match tag {
-            MPI_ANY_TAG => newmad::Tag { value: context, mask: !0 << 31 },
+            _ if self.is_revoked() => return Err(self.refused(tag, "")),
+            MPI_ANY_TAG => {
+                self.hints.check(hints::NO_ANY_TAG, "tag", tag)?;
+                newmad::Tag { value: context, mask: !0 << 31 }
+            }
             0..=TAG_UB => (context | tag as u64).into(),
             _ => return Err(bad_tag(tag, ", or MPI_ANY_TAG")),
         };
         let origin = match source {
             MPI_PROC_NULL => return Ok(None),
-            MPI_ANY_SOURCE => newmad::ANY,
+            MPI_ANY_SOURCE => {
+                self.hints.check(hints::NO_ANY_SOURCE, "source", source)?;
+                newmad::ANY
+            }
             _ => {
                 let process =
                     u32::try_from(source).ok().and_then(|rank| self.peers().process(rank));
@@ -458,8 +499,6 @@ impl Drop for Comm {
         self.collectives.take();
         self.checking.take();
         self.union.take();
-        if let Ok(contexts) = context::all() {
-            contexts.release(self.context);
-        }
+        self.give_back_context();
     }
 }

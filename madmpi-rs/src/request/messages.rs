@@ -1,8 +1,8 @@
 //! Several messages as one operation.
 
 use marcel::plumbing::KernelMutex;
-use newmad::SendOptions;
 use newmad::raw::{Awaited, RawRequest};
+use newmad::{RecvOptions, SendOptions};
 
 use super::operation::Operation;
 use super::outcome::Outcome;
@@ -48,8 +48,8 @@ impl Messages {
     ) -> Result<(), Fault> {
         // SAFETY: the program leaves the elements to the operation, which keeps the list of pieces or the copy.
         let memory = unsafe { data.memory().trusted() };
-        let mut request = RawRequest::idle();
-        request.start_recv(&self.comm.session, from, tag, memory)?;
+        // No `start_recv`: a receive from any rank is to end when a rank fails.
+        let request = self.comm.session.irecv_with(from, tag, memory, RecvOptions::new())?;
         self.all.push(Message { request, data, receives: true });
         Ok(())
     }

@@ -39,7 +39,7 @@ fn any_active(requests: &[MPI_Request]) -> Result<bool, Fault> {
 }
 
 fn is_over(request: MPI_Request) -> Result<bool, Fault> {
-    Ok(without_slot(request).is_some() || get(request)?.is_over())
+    Ok(without_slot(request).is_some() || get(request)?.is_due())
 }
 
 /// Checks that every handle stands for a request.

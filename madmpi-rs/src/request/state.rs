@@ -120,6 +120,26 @@ impl State {
         }
     }
 
+    /// Whether the program is to hear of it now: it is over, or it waits for any rank and one has failed.
+    #[inline]
+    pub(super) fn is_due(&self) -> bool {
+        self.is_over() || self.alarm().is_some()
+    }
+
+    /// The fault of a receive from any rank that is not over, while a rank has failed whose failure the program has not
+    /// acknowledged. The receive goes on.
+    pub(super) fn alarm(&self) -> Option<Fault> {
+        let Work::Message(message) = &self.work else { return None };
+        if !self.raw.is_alarmed() || self.freed {
+            return None;
+        }
+        // Before the look: a failure that comes after it alarms again.
+        self.raw.calm();
+        let fault = message.comm.unacknowledged(MPIX_ERR_PROC_FAILED_PENDING)?;
+        self.raw.alarm();
+        Some(fault.on(message.comm.share()))
+    }
+
     /// The outcome of a message that is over.
     #[inline]
     pub(super) fn message_outcome(raw: &RawRequest, message: &Message) -> Outcome {

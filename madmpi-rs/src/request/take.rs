@@ -52,7 +52,13 @@ pub(super) fn take_from(mut slot: SlotGuard, request: &mut MPI_Request) -> Resul
         return Ok(Taken::Inactive);
     }
     if !slot.is_over() {
-        return Ok(Taken::Pending);
+        // Of a request that fails so, the handle stays.
+        let failed = |fault: Fault| {
+            let mut outcome = Outcome::failed(fault);
+            outcome.status.MPI_ERROR = MPIX_ERR_PROC_FAILED_PENDING;
+            Taken::Over(outcome)
+        };
+        return Ok(slot.alarm().map_or(Taken::Pending, failed));
     }
     let freed = slot.freed;
     let ended = slot.again.is_none() || freed;

@@ -69,7 +69,9 @@ impl Waiter {
 
     pub(super) fn is_over(&self) -> bool {
         match &self.what {
-            What::Message(message) => message.is_over(),
+            What::Message(message) => {
+                message.is_over() || (message.is_alarmed() && is_due(self.request))
+            }
             What::Other(other) => other.is_over(),
         }
     }
@@ -78,8 +80,13 @@ impl Waiter {
     #[inline]
     pub(super) fn wait(&self) {
         match &self.what {
-            // SAFETY: as in `awaited`.
-            What::Message(message) => unsafe { message.wait_shared() },
+            What::Message(message) => loop {
+                // SAFETY: as in `awaited`.
+                unsafe { message.wait_shared() };
+                if message.is_over() || is_due(self.request) {
+                    return;
+                }
+            },
             What::Other(other) => {
                 while let Some(awaited) = other.awaited() {
                     awaited.wait();
@@ -87,6 +94,12 @@ impl Waiter {
             }
         }
     }
+}
+
+/// Whether the program is to hear of the request now. One that it has freed meanwhile needs no wait.
+#[cold]
+fn is_due(request: MPI_Request) -> bool {
+    table::find(request).is_none_or(|slot| slot.is_due())
 }
 
 /// Waits for a request, and takes its outcome. The handle becomes null unless the request is persistent.

@@ -1,0 +1,245 @@
+//! Processes of a communicator that are gone; revoking it, agreeing on it, and shrinking it.
+//!
+//! newmad tells of failures and revocations (`newmad::tolerance`), and names communicators by their contexts. A context on
+//! which processes have agreed, or that was revoked, is not used again: a late word would be about another communicator.
+//!
+//! # Receives from any source
+//! While a process of the communicator has failed whose failure the program has not acknowledged, a receive from any source
+//! does not wait: newmad has a ban for them. A blocking receive or probe fails with `MPIX_ERR_PROC_FAILED`. A request fails
+//! with `MPIX_ERR_PROC_FAILED_PENDING` and goes on.
+
+use core::ffi::c_int;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use newmad::Cause;
+use newmad::tolerance::{Agreement, Contribution, Decision, Hook};
+
+use super::context::{self, Offer};
+use super::registry::{Home, Registry};
+use super::{Comm, Parts, TAG_UB, bad_tag, registry};
+use crate::error::Fault;
+use crate::group::Group;
+
+/// What newmad calls.
+struct Told(Arc<Registry<Comm>>);
+
+/// The hook of the calling thread's rank.
+pub(crate) fn hook() -> impl Hook {
+    Told(registry())
+}
+
+impl Hook for Told {
+    fn failed(&self) {
+        self.0.all().iter().for_each(|comm| comm.look_at_failures());
+    }
+
+    fn revoked(&self, key: u64) {
+        if let Some(comm) = u32::try_from(key).ok().and_then(|context| self.0.get(context)) {
+            comm.end_messages();
+        }
+    }
+}
+
+/// The agreement by which a communicator is shrunk, with what this process offers for it.
+pub(crate) struct Shrinking {
+    pub(crate) agreement: Agreement,
+    offer: Offer,
+}
+
+impl Comm {
+    /// It was made, and newmad may tell of it.
+    pub(super) fn was_made(&self, registry: Arc<Registry<Comm>>) {
+        let _ = self.failures.home.set(Home { registry, contexts: context::all().ok() });
+        // What newmad has told before this was registered. `MPI_COMM_WORLD` is there before anything else.
+        self.look_at_failures();
+        if self.session.is_revoked(self.key()) {
+            self.end_messages();
+        }
+    }
+
+    /// The context ends with the communicator.
+    pub(super) fn give_back_context(&self) {
+        let Some(home) = self.failures.home.get() else { return };
+        home.registry.remove(self.context);
+        self.session.lift_any_source(self.programs());
+        if self.is_revoked() {
+            self.session.lift_revoked(self.all());
+        }
+        if let Some(contexts) = home.contexts {
+            let again = !self.failures.marked.load(Ordering::Acquire) && !self.is_revoked();
+            contexts.release(self.context, again);
+        }
+    }
+
+    /// What newmad calls the communicator.
+    fn key(&self) -> u64 {
+        self.context.into()
+    }
+
+    /// The tags of the program's messages.
+    fn programs(&self) -> newmad::Tag {
+        newmad::Tag { value: u64::from(self.context) << 32, mask: !0 << 31 }
+    }
+
+    /// All tags.
+    fn all(&self) -> newmad::Tag {
+        newmad::Tag { value: u64::from(self.context) << 32, mask: !0 << 32 }
+    }
+
+    fn has(&self, process: u32) -> bool {
+        self.group.contains(process)
+            || self.remote.as_ref().is_some_and(|remote| remote.contains(process))
+    }
+
+    /// The processes of both sides.
+    fn processes(&self) -> Vec<u32> {
+        let remote = self.remote.as_ref().map_or(&[][..], |remote| remote.members());
+        self.group.members().iter().chain(remote).copied().collect()
+    }
+
+    /// The processes that have failed, in the order in which this process has learnt it.
+    fn failed(&self) -> Vec<(u32, Cause)> {
+        let mut failed = self.session.failed_ranks();
+        failed.retain(|&(process, _)| self.has(process));
+        failed
+    }
+
+    /// Bans receives from any source while there are failures that the program has not acknowledged.
+    fn look_at_failures(&self) {
+        let acknowledged = self.failures.acknowledged.lock();
+        if let Some(&first) = self.failed().get(*acknowledged) {
+            self.session.ban_any_source(self.programs(), first);
+        }
+    }
+
+    /// The failed processes, as a group.
+    pub(crate) fn failed_group(&self) -> Arc<Group> {
+        Group::new(self.failed().into_iter().map(|(process, _)| process).collect())
+    }
+
+    /// Those of them that the program has acknowledged.
+    pub(crate) fn acknowledged_group(&self) -> Arc<Group> {
+        Group::new(self.acknowledged())
+    }
+
+    fn acknowledged(&self) -> Vec<u32> {
+        let acknowledged = self.failures.acknowledged.lock();
+        self.failed().into_iter().take(*acknowledged).map(|(process, _)| process).collect()
+    }
+
+    /// Acknowledges the first so many failures, or all; how many are acknowledged then.
+    pub(crate) fn acknowledge(&self, most: Option<usize>) -> usize {
+        let mut acknowledged = self.failures.acknowledged.lock();
+        let failed = self.failed().len();
+        *acknowledged = most.unwrap_or(failed).min(failed).max(*acknowledged);
+        if failed > 0 && *acknowledged == failed {
+            self.session.lift_any_source(self.programs());
+        }
+        *acknowledged
+    }
+
+    /// The fault of a receive from any source, if there is a failure that the program has not acknowledged.
+    #[cold]
+    pub(crate) fn unacknowledged(&self, class: c_int) -> Option<Fault> {
+        let acknowledged = self.failures.acknowledged.lock();
+        let &(process, _) = self.failed().get(*acknowledged)?;
+        let rank = self.peers().rank(process).map_or_else(
+            || format!("process {process} of the job"),
+            |rank| format!("rank {rank} of the communicator"),
+        );
+        Some(Fault::new(
+            class,
+            format!(
+                "{rank} is gone, and the message could be its: MPIX_Comm_failure_ack says that the program knows"
+            ),
+        ))
+    }
+
+    /// Whether it is revoked, as far as this process knows.
+    #[inline]
+    pub(crate) fn is_revoked(&self) -> bool {
+        self.tags.load(Ordering::Relaxed) == 0
+    }
+
+    /// Revokes the communicator.
+    pub(crate) fn revoke(&self) {
+        self.session.revoke(self.key(), &self.processes());
+    }
+
+    /// It is revoked: ends what waits for its messages and collectives.
+    fn end_messages(&self) {
+        self.tags.store(0, Ordering::Relaxed);
+        self.session.ban_revoked(self.all());
+        // A group that is being made sees the store above.
+        let _one = self.making.lock();
+        for group in [&self.collectives, &self.union, &self.checking] {
+            group.get().into_iter().for_each(newmad::coll::Group::revoke);
+        }
+    }
+
+    /// The fault of a call with this tag: the communicator is revoked, or there is no such tag.
+    #[cold]
+    pub(super) fn refused(&self, tag: c_int, or: &str) -> Fault {
+        if self.is_revoked() {
+            return newmad::Error::ContextRevoked.into();
+        }
+        debug_assert!(!(0..=TAG_UB).contains(&tag));
+        bad_tag(tag, or)
+    }
+
+    /// Begins an agreement on the bits that all have set.
+    ///
+    /// # Errors
+    /// None that are known.
+    pub(crate) fn agree(&self, flags: c_int) -> Result<Agreement, Fault> {
+        self.begin(flags as u32, 0)
+    }
+
+    fn begin(&self, flags: u32, offer: u32) -> Result<Agreement, Fault> {
+        self.failures.marked.store(true, Ordering::Release);
+        let acknowledged = self.acknowledged();
+        let said = Contribution { flags: flags.into(), offer: offer.into(), acknowledged };
+        Ok(self.session.agree(self.key(), &self.processes(), said)?)
+    }
+
+    /// Begins to agree on the processes that are left, and on a context for them.
+    ///
+    /// # Errors
+    /// No context that was never used is left.
+    pub(crate) fn begin_to_shrink(&self) -> Result<Shrinking, Fault> {
+        let offer = Offer { context: context::all()?.offer_fresh()?, again: false };
+        match self.begin(0, offer.context) {
+            Ok(agreement) => Ok(Shrinking { agreement, offer }),
+            Err(fault) => {
+                context::all()?.withdraw(offer);
+                Err(fault)
+            }
+        }
+    }
+
+    /// The communicator of the processes that are left.
+    ///
+    /// # Errors
+    /// The others take this process for failed; no handle is left.
+    pub(crate) fn shrunk(
+        &self,
+        Shrinking { agreement, offer }: &Shrinking,
+    ) -> Result<Arc<Comm>, Fault> {
+        let Decision { offer: agreed, failed, .. } = agreement.wait()?;
+        let context = agreed as u32;
+        if context != offer.context {
+            context::all()?.withdraw(*offer);
+        }
+        let left = |group: &Arc<Group>| {
+            let lives = |process: &u32| failed.binary_search(process).is_err();
+            Group::new(group.members().iter().copied().filter(lives).collect())
+        };
+        Comm::new(Parts {
+            context,
+            group: left(&self.group),
+            remote: self.remote.as_ref().map(left),
+            errhandler: self.errhandler(),
+        })
+    }
+}
