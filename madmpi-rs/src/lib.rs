@@ -38,6 +38,9 @@ mod error;
 mod file;
 mod group;
 mod handle;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod hostile;
 mod info;
 mod job;
 mod message;

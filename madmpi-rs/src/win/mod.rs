@@ -60,7 +60,7 @@ mod service;
 pub(crate) mod sync;
 mod target;
 mod update;
-mod wire;
+pub(crate) mod wire;
 
 use core::ffi::c_int;
 use std::sync::{Arc, MutexGuard, OnceLock};

@@ -8,23 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "report.h"
+
 #define N 7
 #define MANY 3000
 #define TURNS 300
-static int rank, size, errors;
-
-static void report(const char *what) {
-    int all;
-    MPI_Allreduce(&errors, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
-    if (rank == 0)
-        printf("%s: %s\n", what, all ? "WRONG" : "right");
-    errors = 0;
-}
-
-static void expect(int ok, const char *what) {
-    if (!ok && errors++ < 3)
-        fprintf(stderr, "rank %d of %d: %s\n", rank, size, what);
-}
 
 enum { INTEGER = 1, FLOATING = 2, COMPLEX = 4, LOGICAL = 8, BYTE = 16, PAIR = 32, MULTI = 64 };
 

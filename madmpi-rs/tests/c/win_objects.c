@@ -7,20 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int rank, size, errors, calls, copied, deleted;
+#include "report.h"
 
-static void report(const char *what) {
-    int all;
-    MPI_Allreduce(&errors, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
-    if (rank == 0)
-        printf("%s: %s\n", what, all ? "WRONG" : "right");
-    errors = 0;
-}
-
-static void expect(int ok, const char *what) {
-    if (!ok && errors++ < 3)
-        fprintf(stderr, "rank %d of %d: %s\n", rank, size, what);
-}
+static int calls, copied, deleted;
 
 static void handler(MPI_Win *win, int *code, ...) {
     int class;

@@ -12,6 +12,7 @@
 #define OPERATOR type(MPI_Op)
 #define REQUEST type(MPI_Request)
 #define STATUS(s) type(MPI_Status) :: s
+#define WINDOW type(MPI_Win)
 #define STATUSES(s, n) type(MPI_Status) :: s(n)
 #define SOURCE_OF(s) s%MPI_SOURCE
 #define TAG_OF(s) s%MPI_TAG
@@ -35,6 +36,7 @@
 #define OPERATOR integer
 #define REQUEST integer
 #define STATUS(s) integer :: s(MPI_STATUS_SIZE)
+#define WINDOW integer
 #define STATUSES(s, n) integer :: s(MPI_STATUS_SIZE, n)
 #define SOURCE_OF(s) s(MPI_SOURCE)
 #define TAG_OF(s) s(MPI_TAG)

@@ -29,47 +29,61 @@ macro_rules! at {
     };
 }
 
-mpi! {
-    fn MPI_Put / MPI_Put_c (
-        origin_addr: *const c_void, origin_count: N, origin_datatype: MPI_Datatype, target_rank: c_int,
-        target_disp: MPI_Aint, target_count: N, target_datatype: MPI_Datatype, win: MPI_Win,
-    ) {
-        let from = choice!(origin_addr, origin_count, origin_datatype);
-        let at = at!(target_rank, target_disp, target_count, target_datatype);
-        on(win, |win| put(win, from, &at, false).map(drop))
-    }
+/// The functions of an access: without and with a request, each for small and for large counts. `call` has the window, and
+/// whether there is a request.
+macro_rules! accesses {
+    ($($name:ident $large:ident $rname:ident $rlarge:ident ($($arg:ident : $type:ty),* $(,)?) $call:expr;)*) => {$(
+        mpi! {
+            fn $name / $large ($($arg: $type,)* win: MPI_Win) {
+                on(win, |win| $call(win, false).map(drop))
+            }
 
-    fn MPI_Get / MPI_Get_c (
+            fn $rname / $rlarge ($($arg: $type,)* win: MPI_Win, request_: Out<MPI_Request>) {
+                on(win, |win| request_.make(|| request(win, $call(win, true)?)))
+            }
+        }
+    )*};
+}
+
+accesses! {
+    MPI_Put MPI_Put_c MPI_Rput MPI_Rput_c (
+        origin_addr: *const c_void, origin_count: N, origin_datatype: MPI_Datatype, target_rank: c_int,
+        target_disp: MPI_Aint, target_count: N, target_datatype: MPI_Datatype,
+    ) |win, asked| {
+        let from = choice!(origin_addr, origin_count, origin_datatype);
+        put(win, from, &at!(target_rank, target_disp, target_count, target_datatype), asked)
+    };
+
+    MPI_Get MPI_Get_c MPI_Rget MPI_Rget_c (
         origin_addr: *mut c_void, origin_count: N, origin_datatype: MPI_Datatype, target_rank: c_int,
-        target_disp: MPI_Aint, target_count: N, target_datatype: MPI_Datatype, win: MPI_Win,
-    ) {
+        target_disp: MPI_Aint, target_count: N, target_datatype: MPI_Datatype,
+    ) |win, asked| {
         let into = choice!(origin_addr, origin_count, origin_datatype);
-        let at = at!(target_rank, target_disp, target_count, target_datatype);
-        on(win, |win| get(win, into, &at, false).map(drop))
-    }
+        get(win, into, &at!(target_rank, target_disp, target_count, target_datatype), asked)
+    };
 
-    fn MPI_Accumulate / MPI_Accumulate_c (
+    MPI_Accumulate MPI_Accumulate_c MPI_Raccumulate MPI_Raccumulate_c (
         origin_addr: *const c_void, origin_count: N, origin_datatype: MPI_Datatype, target_rank: c_int,
-        target_disp: MPI_Aint, target_count: N, target_datatype: MPI_Datatype, op: MPI_Op, win: MPI_Win,
-    ) {
+        target_disp: MPI_Aint, target_count: N, target_datatype: MPI_Datatype, op: MPI_Op,
+    ) |win, asked| {
         let from = choice!(origin_addr, origin_count, origin_datatype);
-        let at = at!(target_rank, target_disp, target_count, target_datatype);
         let what = Accumulation { from, result: None, op, compare: None, single: false };
-        on(win, |win| accumulate(win, what, &at, false).map(drop))
-    }
+        accumulate(win, what, &at!(target_rank, target_disp, target_count, target_datatype), asked)
+    };
 
-    fn MPI_Get_accumulate / MPI_Get_accumulate_c (
+    MPI_Get_accumulate MPI_Get_accumulate_c MPI_Rget_accumulate MPI_Rget_accumulate_c (
         origin_addr: *const c_void, origin_count: N, origin_datatype: MPI_Datatype, result_addr: *mut c_void,
         result_count: N, result_datatype: MPI_Datatype, target_rank: c_int, target_disp: MPI_Aint,
-        target_count: N, target_datatype: MPI_Datatype, op: MPI_Op, win: MPI_Win,
-    ) {
+        target_count: N, target_datatype: MPI_Datatype, op: MPI_Op,
+    ) |win, asked| {
         let from = choice!(origin_addr, origin_count, origin_datatype);
         let result = Some(choice!(result_addr, result_count, result_datatype));
-        let at = at!(target_rank, target_disp, target_count, target_datatype);
         let what = Accumulation { from, result, op, compare: None, single: false };
-        on(win, |win| accumulate(win, what, &at, false).map(drop))
-    }
+        accumulate(win, what, &at!(target_rank, target_disp, target_count, target_datatype), asked)
+    };
+}
 
+mpi! {
     fn MPI_Fetch_and_op(
         origin_addr: *const c_void, result_addr: *mut c_void, datatype: MPI_Datatype, target_rank: c_int,
         target_disp: MPI_Aint, op: MPI_Op, win: MPI_Win,
@@ -91,48 +105,5 @@ mpi! {
         let at = at!(target_rank, target_disp, 1, datatype);
         let what = Accumulation { from, result, op: MPI_REPLACE, compare, single: true };
         on(win, |win| accumulate(win, what, &at, false).map(drop))
-    }
-
-    fn MPI_Rput / MPI_Rput_c (
-        origin_addr: *const c_void, origin_count: N, origin_datatype: MPI_Datatype, target_rank: c_int,
-        target_disp: MPI_Aint, target_count: N, target_datatype: MPI_Datatype, win: MPI_Win,
-        request_: Out<MPI_Request>,
-    ) {
-        let from = choice!(origin_addr, origin_count, origin_datatype);
-        let at = at!(target_rank, target_disp, target_count, target_datatype);
-        on(win, |win| request_.make(|| request(win, put(win, from, &at, true)?)))
-    }
-
-    fn MPI_Rget / MPI_Rget_c (
-        origin_addr: *mut c_void, origin_count: N, origin_datatype: MPI_Datatype, target_rank: c_int,
-        target_disp: MPI_Aint, target_count: N, target_datatype: MPI_Datatype, win: MPI_Win,
-        request_: Out<MPI_Request>,
-    ) {
-        let into = choice!(origin_addr, origin_count, origin_datatype);
-        let at = at!(target_rank, target_disp, target_count, target_datatype);
-        on(win, |win| request_.make(|| request(win, get(win, into, &at, true)?)))
-    }
-
-    fn MPI_Raccumulate / MPI_Raccumulate_c (
-        origin_addr: *const c_void, origin_count: N, origin_datatype: MPI_Datatype, target_rank: c_int,
-        target_disp: MPI_Aint, target_count: N, target_datatype: MPI_Datatype, op: MPI_Op, win: MPI_Win,
-        request_: Out<MPI_Request>,
-    ) {
-        let from = choice!(origin_addr, origin_count, origin_datatype);
-        let at = at!(target_rank, target_disp, target_count, target_datatype);
-        let what = Accumulation { from, result: None, op, compare: None, single: false };
-        on(win, |win| request_.make(|| request(win, accumulate(win, what, &at, true)?)))
-    }
-
-    fn MPI_Rget_accumulate / MPI_Rget_accumulate_c (
-        origin_addr: *const c_void, origin_count: N, origin_datatype: MPI_Datatype, result_addr: *mut c_void,
-        result_count: N, result_datatype: MPI_Datatype, target_rank: c_int, target_disp: MPI_Aint,
-        target_count: N, target_datatype: MPI_Datatype, op: MPI_Op, win: MPI_Win, request_: Out<MPI_Request>,
-    ) {
-        let from = choice!(origin_addr, origin_count, origin_datatype);
-        let result = Some(choice!(result_addr, result_count, result_datatype));
-        let at = at!(target_rank, target_disp, target_count, target_datatype);
-        let what = Accumulation { from, result, op, compare: None, single: false };
-        on(win, |win| request_.make(|| request(win, accumulate(win, what, &at, true)?)))
     }
 }
