@@ -24,10 +24,18 @@ pub(crate) const INTEGERS: &[(c_int, MPI_Datatype)] = &[
     (18, MPI_INTEGER8),
     (38, MPI_INTEGER16),
 ];
-pub(crate) const REALS: &[(c_int, c_int, MPI_Datatype)] =
-    &[(6, 37, MPI_REAL4), (15, 307, MPI_REAL8), (18, 4931, MPI_LONG_DOUBLE)];
-pub(crate) const COMPLEXES: &[(c_int, c_int, MPI_Datatype)] =
-    &[(6, 37, MPI_COMPLEX8), (15, 307, MPI_COMPLEX16), (18, 4931, MPI_C_LONG_DOUBLE_COMPLEX)];
+pub(crate) const REALS: &[(c_int, c_int, MPI_Datatype)] = &[
+    (6, 37, MPI_REAL4),
+    (15, 307, MPI_REAL8),
+    (18, 4931, MPI_LONG_DOUBLE),
+    (33, 4931, MPI_REAL16),
+];
+pub(crate) const COMPLEXES: &[(c_int, c_int, MPI_Datatype)] = &[
+    (6, 37, MPI_COMPLEX8),
+    (15, 307, MPI_COMPLEX16),
+    (18, 4931, MPI_C_LONG_DOUBLE_COMPLEX),
+    (33, 4931, MPI_COMPLEX32),
+];
 
 /// The handle for such arguments, made of `base` the first time.
 pub(crate) fn unnamed(

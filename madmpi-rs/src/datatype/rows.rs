@@ -146,7 +146,9 @@ rows! {
     MPI_COMPLEX8: Complex(4), 8, 4, 8;
     MPI_LOGICAL16: Logical(16), 16, 16, 16;
     MPI_INTEGER16: Signed(16), 16, 16, 16;
+    MPI_REAL16: Float(16), 16, 16, 16;
     MPI_COMPLEX16: Complex(8), 16, 8, 16;
+    MPI_COMPLEX32: Complex(16), 32, 16, 32;
 }
 
 impl Value {

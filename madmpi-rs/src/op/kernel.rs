@@ -5,6 +5,7 @@
 
 use super::element::{Element, Floating};
 use super::long_double::LongDouble;
+use super::quad::Quad;
 use crate::datatype::{Basic, Value};
 
 /// Combines elements of two byte strings of one length.
@@ -109,6 +110,7 @@ macro_rules! floats {
         match $basic {
             Basic::Float(4) => Some(kernel!(f32, $combine)),
             Basic::Float(8) => Some(kernel!(f64, $combine)),
+            Basic::Float(16) => Some(kernel!(Quad, $combine)),
             Basic::LongDouble => Some(kernel!(LongDouble, $combine)),
             _ => None,
         }
@@ -120,6 +122,7 @@ macro_rules! complexes {
         match $basic {
             Basic::Complex(4) => Some(kernel!(Two<f32, f32>, $combine)),
             Basic::Complex(8) => Some(kernel!(Two<f64, f64>, $combine)),
+            Basic::Complex(16) => Some(kernel!(Two<Quad, Quad>, $combine)),
             Basic::ComplexLongDouble => Some(kernel!(Two<LongDouble, LongDouble>, $combine)),
             _ => None,
         }

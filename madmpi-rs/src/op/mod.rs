@@ -24,6 +24,7 @@ mod local;
 mod long_double;
 mod operator;
 mod predefined;
+mod quad;
 mod user;
 
 use std::sync::Arc;

@@ -204,6 +204,8 @@ mod tests {
             (MPI_DOUBLE, true, true, false, false, false),
             (MPI_LONG_DOUBLE, true, true, false, false, false),
             (MPI_COMPLEX16, true, false, false, false, false),
+            (MPI_REAL16, true, true, false, false, false),
+            (MPI_COMPLEX32, true, false, false, false, false),
             (MPI_C_BOOL, false, false, false, true, false),
             (MPI_LOGICAL16, false, false, false, true, false),
             (MPI_CHAR, true, true, true, true, false),
