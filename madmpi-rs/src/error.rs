@@ -9,7 +9,6 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use crate::abi::*;
-use crate::job;
 
 /// An object that has an error handler.
 pub(crate) trait HandlesErrors: Send + Sync {
@@ -75,34 +74,4 @@ pub(crate) fn last(code: c_int) -> Option<String> {
         (last.0 == code && !last.1.is_empty()).then(|| last.1.clone())
     };
     LAST.try_with(of_code).ok().flatten()
-}
-
-impl From<newmad::Error> for Fault {
-    #[cold]
-    fn from(error: newmad::Error) -> Fault {
-        use newmad::Error::*;
-        let class = match &error {
-            Truncated { .. } => MPI_ERR_TRUNCATE,
-            PeerDied { .. } | Revoked { gone: true, .. } => MPI_ERR_PROC_ABORTED,
-            ContextRevoked => MPIX_ERR_REVOKED,
-            BadRank { .. } => MPI_ERR_RANK,
-            BadTag { .. } => MPI_ERR_TAG,
-            Mismatch { expected, found, .. } if found > expected => MPI_ERR_TRUNCATE,
-            Mismatch { .. } => MPI_ERR_COUNT,
-            BadBuffer { .. } => MPI_ERR_ARG,
-            _ => MPI_ERR_OTHER,
-        };
-        let with = match &error {
-            PeerDied { rank, cause } if *cause != newmad::Cause::Left => company(*rank),
-            _ => None,
-        };
-        Fault::new(class, error.to_string() + &with.unwrap_or_default())
-    }
-}
-
-/// With which process that rank ended, and with which other ranks; `None`: its process held no others.
-fn company(rank: u32) -> Option<String> {
-    let (process, ranks) = job::session().ok()?.process_of(rank).ok()?;
-    let last = ranks.end.checked_sub(1).filter(|&last| last > ranks.start)?;
-    Some(format!("; it was in process {process}, with ranks {} to {last}", ranks.start))
 }

@@ -35,6 +35,7 @@ mod datatype;
 mod errcode;
 mod errhandler;
 mod error;
+mod failure;
 mod file;
 mod group;
 mod handle;

@@ -13,7 +13,7 @@ use crate::gate::signals::Signals;
 use crate::matching::Matching;
 use crate::net::Driver;
 use crate::proto::bans::Ban;
-use crate::proto::departures::Departures;
+use crate::proto::departed::Departures;
 use crate::proto::pending::Pending;
 use crate::proto::stage::Stage;
 use crate::request::queue::Queue;

@@ -13,7 +13,6 @@
 //!   dropped. So a peer that is told may end what it had announced to that rank: no memory of it is read any more.
 
 use crate::error::Cause;
-use crate::gate::ranks::Ranks;
 use crate::gate::{Life, NO_RAIL};
 use crate::matching::pool::{Content, NONE};
 use crate::net::Driver;
@@ -28,69 +27,6 @@ use crate::wire::{Header, Kind, Malformed};
 /// took.
 const PAUSE_NS: u64 = 1_000_000;
 const SELDOM: u64 = 20;
-
-/// See the module.
-pub(crate) struct Departures {
-    /// By rank of the job: whether it has left. Empty where each process holds one rank.
-    left: Box<[bool]>,
-    any: bool,
-    /// The places of ranks of this process that close, and have not left. As long as their number from the start; so is
-    /// the next.
-    closing: Vec<u16>,
-    /// The places of those that have left, in that order.
-    ours: Vec<u16>,
-    waits: Waits,
-}
-
-/// Receives from ranks that have left.
-#[derive(Default)]
-struct Waits {
-    are_to_end: bool,
-    /// When they are looked for again, in nanoseconds.
-    not_before: u64,
-}
-
-impl Departures {
-    /// Of process `process`.
-    pub(crate) fn new(ranks: &Ranks, process: u32) -> Departures {
-        let (all, own) = match ranks.are_one_each() {
-            true => (0, 0),
-            false => (ranks.all() as usize, ranks.of(process).len()),
-        };
-        // A rank that is alone leaves with its process.
-        let own = if own == 1 { 0 } else { own };
-        Departures {
-            left: vec![false; all].into_boxed_slice(),
-            any: false,
-            closing: Vec::with_capacity(own),
-            ours: Vec::with_capacity(own),
-            waits: Waits::default(),
-        }
-    }
-
-    /// Whether that rank has left.
-    #[inline(always)]
-    pub(crate) fn has_left(&self, rank: u32) -> bool {
-        self.any && self.left.get(rank as usize).is_some_and(|&left| left)
-    }
-
-    /// Whether some have left.
-    pub(crate) fn are_any(&self) -> bool {
-        self.any
-    }
-
-    /// The rank at this place of the process closes.
-    pub(crate) fn closes(&mut self, mine: u16) {
-        if self.closing.len() + self.ours.len() < self.closing.capacity() {
-            self.closing.push(mine);
-        }
-    }
-
-    fn note(&mut self, rank: u32) {
-        self.left[rank as usize] = true;
-        self.any = true;
-    }
-}
 
 impl<D: Driver> Core<D> {
     /// Whether nothing can come from that rank any more: which rank is gone, and why.
