@@ -7,6 +7,8 @@ pub use crate::os::KernelMutex;
 #[cfg(loom)]
 pub use crate::os::kernel_mutex::ModelMutex;
 pub use crate::os::sleeper::Sleeper;
+#[cfg(not(loom))]
+pub use crate::sched::signal_target::SignalTarget;
 pub use crate::sync::spin::Spin;
 #[cfg(not(loom))]
 pub use crate::task::current::{

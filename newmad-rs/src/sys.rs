@@ -96,6 +96,45 @@ pub(crate) fn unring(fd: RawFd) {
     unsafe { libc::read(fd, (&raw mut count).cast(), 8) };
 }
 
+/// `PIDFD_THREAD` of Linux 6.9.
+const THREAD: libc::c_int = libc::O_EXCL;
+
+/// A descriptor of a kernel thread, for [`signal_thread`]. Progress path.
+pub(crate) fn thread_descriptor(thread: i32) -> Option<RawFd> {
+    // SAFETY: no pointers.
+    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, thread, THREAD) };
+    RawFd::try_from(fd).ok().filter(|&fd| fd >= 0)
+}
+
+/// Sends a signal to the thread of a descriptor; false: it has ended, or may not be signalled. Progress path.
+pub(crate) fn signal_thread(fd: RawFd, signal: i32) -> bool {
+    let info = std::ptr::null::<libc::siginfo_t>();
+    // SAFETY: a null pointer is allowed; the descriptor says that one thread is meant.
+    unsafe { libc::syscall(libc::SYS_pidfd_send_signal, fd, signal, info, 0) == 0 }
+}
+
+/// Whether `thread` is a kernel thread of `process`. Progress path.
+pub(crate) fn has_thread(process: i32, thread: i32) -> bool {
+    // SAFETY: no pointers; signal 0 is none.
+    unsafe { libc::syscall(libc::SYS_tgkill, process, thread, 0) == 0 }
+}
+
+/// Closes a descriptor that is the caller's. Progress path.
+pub(crate) fn close(fd: RawFd) {
+    // SAFETY: the caller's own.
+    unsafe { libc::close(fd) };
+}
+
+/// Whether this kernel has descriptors of threads.
+pub(crate) fn signals_threads() -> bool {
+    static THERE: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
+    *THERE.get_or_init(|| {
+        // SAFETY: no arguments.
+        let own = unsafe { libc::gettid() };
+        thread_descriptor(own).inspect(|&fd| close(fd)).is_some()
+    })
+}
+
 /// Random bytes from the kernel.
 pub(crate) fn random<const N: usize>() -> Result<[u8; N], Error> {
     let mut bytes = [0; N];

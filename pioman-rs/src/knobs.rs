@@ -14,11 +14,12 @@ pub(crate) static ENABLE_PROGRESSION: Knob = Knob {
 /// Where events are looked for.
 pub(crate) static POINTS: Knob = Knob {
     name: "PIOM_POINTS",
-    kind: Kind::Set(&["idle", "switch", "tick", "block"]),
-    default: "idle,switch,tick,block",
+    kind: Kind::Set(&["idle", "switch", "tick", "block", "interrupt"]),
+    default: "idle,switch,tick,block,interrupt",
     unit: "",
     meaning: "where events are looked for beside calls: idle virtual processors, context switches, ticks, \
-              the background watcher, which blocks",
+              the background watcher, which blocks, signals by which peers interrupt a virtual processor that computes \
+              (with ticks only, and where the policy wants them)",
 };
 
 /// How long a wait polls before it sleeps.
@@ -39,7 +40,7 @@ pub(crate) static POLICY: Knob = Knob {
     default: "load-aware",
     unit: "",
     meaning: "policy that chooses how events are looked for: always-poll, always-block, timer-only, dedicated, \
-              load-aware or adaptive; after commas SOURCE=name for single sources",
+              interrupt, load-aware or adaptive; after commas SOURCE=name for single sources",
 };
 
 /// Spare kernel threads.

@@ -25,6 +25,7 @@ mod overlap;
 mod policies;
 mod rate;
 mod reactivity;
+mod replies;
 mod rpc;
 mod sockets;
 mod spin;

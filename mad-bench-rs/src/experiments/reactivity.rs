@@ -19,7 +19,8 @@
 //!   from the cores as well. `slowdown_wall` compares it.
 //! - `cpu_time`: CPU time of everything else in both processes, per message: the price of communicating.
 //!
-//! Threads that never yield need kernel threads of their own beside the one that communicates: mode smp only.
+//! Threads that never yield need kernel threads of their own beside the one that communicates: mode smp. In mode mono
+//! the one thread computes, and `half_round_trip` is that of its answers ([`crate::experiments::replies`]).
 
 use std::time::Duration;
 
@@ -28,6 +29,8 @@ use newmad::Session;
 use crate::clock::now_ns;
 use crate::config::{Config, distinct};
 use crate::experiments::crunch::{Crunch, Reading};
+use crate::experiments::detect::Dice;
+use crate::experiments::replies;
 use crate::experiments::spin::Speed;
 use crate::harness::experiment::{BASE, Bench, Program, Work};
 use crate::harness::key::{DRIVER, Key, LIBRARY, MODE, POLICY, PROGRESSION, SIZE, Takes};
@@ -39,11 +42,11 @@ use crate::harness::worker::{Emit, Spec, WorkResult};
 /// The bench.
 pub(crate) static BENCH: Bench = Bench {
     name: "reactivity",
-    about: "4 B ping-pong between two processes in which N green threads compute and never yield",
+    about: "4 B ping-pong between two processes in which N green threads compute and never yield; mono: answers",
     source: "[Trahay09] 7.2.3.1",
     keys: &[
         DRIVER,
-        Key { takes: Takes::Words(&["smp"]), ..MODE },
+        Key { takes: Takes::Words(&["mono", "smp"]), ..MODE },
         POLICY,
         PROGRESSION,
         Key { default: "newmad", ..LIBRARY },
@@ -104,6 +107,9 @@ const START: Duration = Duration::from_millis(30);
 
 fn points(grid: Vec<Config>) -> Vec<Config> {
     distinct(mpi::points(grid).into_iter().flat_map(|point| {
+        if point.text("mode") == "mono" {
+            return std::iter::once(point.with("threads", 1)).chain(None);
+        }
         let alone = (point.number("threads") > 0).then(|| point.with("side", "none"));
         std::iter::once(point).chain(alone)
     }))
@@ -118,7 +124,13 @@ fn program(config: &Config) -> Program {
 fn measure(session: &Session, emit: &Emit, spec: &Spec) -> WorkResult {
     let steps = Speed::calibrate().steps(UNIT_US);
     let count = spec.points.len() as u64;
+    let mut dice = Dice::new();
     for (at, (number, config)) in spec.points.iter().enumerate() {
+        if config.text("mode") == "mono" {
+            let trips = replies::window(session, config.number("size") as usize, &mut dice)?;
+            emit.samples(*number, "half_round_trip", &trips)?;
+            continue;
+        }
         let threads = config.number("threads") as usize;
         let crunch = Crunch::start(threads, steps);
         let window = window(session, emit, config, &crunch, spec.iters, (at as u64, count));
@@ -239,6 +251,14 @@ mod tests {
         trips.push(1000.0);
         assert_eq!(weighted(&trips), Some(500.5));
         assert_eq!(weighted(&[]), None);
+    }
+
+    #[test]
+    fn mode_mono_has_one_thread_that_computes_and_answers() {
+        let given = [("mode", "mono"), ("threads", "0,2,8"), ("driver", "shm")];
+        let grid = crate::harness::key::grid("reactivity", BENCH.keys, &given).unwrap();
+        let points = points(grid);
+        assert_eq!((points.len(), points[0].number("threads")), (1, 1));
     }
 
     #[test]

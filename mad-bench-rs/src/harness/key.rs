@@ -63,6 +63,7 @@ pub(crate) const POLICY: Key = Key {
         "always-block",
         "timer-only",
         "dedicated",
+        "interrupt",
         "load-aware",
         "adaptive",
     ]),

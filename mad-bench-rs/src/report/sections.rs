@@ -98,6 +98,32 @@ pub(crate) static SECTIONS: &[Section] = &[
     },
     Section {
         bench: "overlap",
+        title: "Overlap on one virtual processor: ticks, and peers that interrupt",
+        asks: "As above, in mode mono, where the thread that computes is the only one of its process: what of the transfer \
+               is hidden if its ticks look for messages, and if its peers signal it when they send (sig_shm of the \
+               source)?",
+        given: &[
+            ("driver", "shm"),
+            ("mode", "mono"),
+            ("policy", "timer-only,interrupt"),
+            ("side", "receiver"),
+            ("size", "4K,16K,64K,256K,1M"),
+            ("compute-us", "200,2000,20000"),
+        ],
+        iters: 5,
+        pictures: &[Heat {
+            metric: "overlap_ratio",
+            x: "size",
+            y: "compute_us",
+            apart: &["policy"],
+        }],
+        found: "[Goedefroit23] figures 10 and 11, receiver's side, without progress between calls and with user \
+                interrupts: no real overlap without; nearly perfect with, below 16 KB. (Its machine has user \
+                interrupts, and these are signals.)",
+        says: words::interrupts,
+    },
+    Section {
+        bench: "overlap",
         title: "Asynchronous progress: which side waits for the other",
         asks: "The receiver has posted its receive and computes 20 ms. How long does the sender's call last, with \
                progress outside calls and without it, beside MPI libraries at their defaults?",

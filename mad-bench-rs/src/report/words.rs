@@ -39,6 +39,36 @@ pub(crate) fn overlap(lines: &[Line]) -> Vec<Finding> {
     all
 }
 
+pub(crate) fn interrupts(lines: &[Line]) -> Vec<Finding> {
+    let of = |metric: &str, policy: &str, size: &str| {
+        let keys =
+            [("policy", policy), ("size", size), ("compute_us", "20000"), ("side", "receiver")];
+        find(lines, metric, &keys)
+    };
+    let mut all = Vec::new();
+    for (size, name) in [("65536", "64 KB"), ("1048576", "1 MB")] {
+        let (Some(ticks), Some(signals), Some(hidden)) = (
+            of("send_time", "timer-only", size),
+            of("send_time", "interrupt", size),
+            of("overlap_ratio", "interrupt", size),
+        ) else {
+            continue;
+        };
+        let place = format!("{name}, the receiver's only thread computes 20 ms");
+        let figures = vec![
+            ("the sender's call, with ticks".to_owned(), amount(ticks)),
+            ("with interrupts".to_owned(), amount(signals)),
+            ("hidden with interrupts".to_owned(), format!("{:.2}", hidden.median)),
+        ];
+        all.push(Finding::shown(place, figures).weighed(
+            "0.9 or more of the transfer",
+            &[hidden],
+            AtLeast(0.9),
+        ));
+    }
+    all
+}
+
 pub(crate) fn progress(lines: &[Line]) -> Vec<Finding> {
     let mut all = Vec::new();
     for driver in values(lines, "driver") {

@@ -38,6 +38,12 @@ pub unsafe trait Hooks: Any + Send + Sync {
     /// false.
     fn tick(&self, vp: &Vp) -> bool;
 
+    /// As [`Hooks::tick`], because a signal was sent to the busy virtual processor ([`crate::Load::signal_target`]): there
+    /// is something to find.
+    fn signalled(&self, vp: &Vp) -> bool {
+        self.tick(vp)
+    }
+
     /// Whether a virtual processor that becomes busy should get a tick.
     fn wants_ticks(&self) -> bool;
 

@@ -2,10 +2,16 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{Ordering::SeqCst, fence};
+use std::sync::atomic::{
+    Ordering::{Relaxed, SeqCst},
+    fence,
+};
 
+use crate::sched::here;
 use crate::sched::mode::Mode;
 use crate::sched::shared::Shared;
+use crate::sched::signal_target::SignalTarget;
+use crate::sched::tick;
 use crate::sched::vp::{Kind, Vp};
 
 /// A view of how loaded a runtime is, for the I/O manager. Cheap to clone.
@@ -56,6 +62,23 @@ impl Load {
                 vp.tick.arm();
             }
         }
+    }
+
+    /// The kernel thread of a virtual processor that is busy, which a signal makes call
+    /// [`Hooks::signalled`](crate::Hooks::signalled): the caller's own, if that is one; else a compute one before a
+    /// reactive one. With it a way to see whether the virtual processor is still busy: if it is after a
+    /// sequentially consistent fence, what was made visible before is seen before it sleeps.
+    ///
+    /// # Context
+    /// Anywhere, signal handlers included.
+    pub fn signal_target(&self) -> Option<(&'static Vp, SignalTarget)> {
+        let fits = |vp: &&'static Vp| vp.is_busy() && vp.tick.is_there();
+        let own = here::vp().filter(fits).filter(|own| {
+            self.0.all_vps().any(|vp| std::ptr::eq(vp, *own)) // and of this runtime
+        });
+        let vp = own.or_else(|| self.0.all_vps().find(fits))?;
+        let thread = vp.tid.load(Relaxed) as u32;
+        Some((vp, SignalTarget { thread, signal: tick::number() as u32 }))
     }
 
     /// The runtime's mode.

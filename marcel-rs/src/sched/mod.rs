@@ -26,6 +26,8 @@ pub(crate) mod shared;
 #[cfg(not(loom))]
 pub(crate) mod shell;
 #[cfg(not(loom))]
+pub(crate) mod signal_target;
+#[cfg(not(loom))]
 pub(crate) mod spawned;
 #[cfg(not(loom))]
 mod steal;

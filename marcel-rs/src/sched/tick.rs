@@ -24,6 +24,14 @@ use crate::sched::armed::Armed;
 /// No timer.
 const NONE: usize = usize::MAX;
 
+/// When a timer expires first.
+#[derive(Clone, Copy)]
+enum First {
+    Never,
+    Soon,
+    Period,
+}
+
 /// The timer of one virtual processor.
 pub(crate) struct Tick {
     timer: AtomicUsize,
@@ -48,8 +56,11 @@ impl Default for Tick {
     }
 }
 
+/// How soon a tick comes that stands for a signal which found the scheduler at work: most such sections are shorter.
+const SOON_NS: i64 = 20_000;
+
 /// The signal that ticks use.
-fn number() -> i32 {
+pub(crate) fn number() -> i32 {
     libc::SIGRTMIN() + 6
 }
 
@@ -80,6 +91,18 @@ impl Tick {
         self.armed.change(true, |on| self.set(on));
     }
 
+    /// Whether there is a timer: then the handler is installed, too.
+    pub(crate) fn is_there(&self) -> bool {
+        self.timer.load(Acquire) != NONE
+    }
+
+    /// Ticks soon, and from then on at its pace. In the handler, on the kernel thread that made the timer. (Another
+    /// thread that starts it at the same time may have it tick at its pace at once.)
+    pub(crate) fn come_soon(&self) {
+        self.arm();
+        self.set_first(First::Soon);
+    }
+
     /// Stops ticking.
     pub(crate) fn disarm(&self) {
         self.armed.change(false, |on| self.set(on));
@@ -99,20 +122,31 @@ impl Tick {
     }
 
     fn set(&self, on: bool) {
+        self.set_first(if on { First::Period } else { First::Never });
+    }
+
+    /// Sets the timer: when it expires first. After that it expires at its pace.
+    fn set_first(&self, first: First) {
         self.setting.fetch_add(1, SeqCst);
-        self.set_counted(on);
+        self.set_counted(first);
         self.setting.fetch_sub(1, Release);
     }
 
-    fn set_counted(&self, on: bool) {
+    fn set_counted(&self, first: First) {
         let timer = self.timer.load(SeqCst);
         if timer == NONE {
             return;
         }
         // SAFETY: written before `timer` was published.
-        let ns = if on { unsafe { *self.period_ns.get() } } else { 0 };
-        let period = libc::timespec { tv_sec: ns / 1_000_000_000, tv_nsec: ns % 1_000_000_000 };
-        let spec = libc::itimerspec { it_interval: period, it_value: period };
+        let period = unsafe { *self.period_ns.get() };
+        let (first, period) = match first {
+            First::Never => (0, 0),
+            First::Soon => (SOON_NS.min(period), period),
+            First::Period => (period, period),
+        };
+        let time =
+            |ns: i64| libc::timespec { tv_sec: ns / 1_000_000_000, tv_nsec: ns % 1_000_000_000 };
+        let spec = libc::itimerspec { it_interval: time(period), it_value: time(first) };
         // SAFETY: a timer made by `create` and a valid itimerspec; async-signal-safe by POSIX.
         unsafe {
             libc::timer_settime(timer as libc::timer_t, 0, &spec, std::ptr::null_mut());

@@ -3,6 +3,8 @@
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
+use marcel::plumbing::SignalTarget;
+
 use crate::error::Error;
 use crate::gate::rail::Rail;
 use crate::net::{Bell, Driver, Ready};
@@ -19,13 +21,17 @@ pub(super) struct Doorbells {
     /// Those of the rails.
     ready: Box<[Arc<Ready>]>,
     fd: Option<RawFd>,
+    /// Peers can interrupt over every rail.
+    interrupt: bool,
     /// What `fd` is when several rails have a descriptor: one that watches theirs.
     _epoll: Option<OwnedFd>,
 }
 
 impl Doorbells {
     pub(super) fn new<D: Driver>(rails: &[Rail<D>]) -> Result<Doorbells, Error> {
-        let bells = rails.iter().filter_map(|rail| rail.driver.doorbell().cloned()).collect();
+        let bells: Box<[_]> =
+            rails.iter().filter_map(|rail| rail.driver.doorbell().cloned()).collect();
+        let interrupt = bells.len() == rails.len() && sys::signals_threads();
         let mut fd = None;
         let mut epoll = None;
         let ready: Box<[_]> =
@@ -45,13 +51,24 @@ impl Doorbells {
                 sys::watch(all, own, libc::EPOLLIN, index as u64)?;
             }
         }
-        Ok(Doorbells { bells, ready, fd, _epoll: epoll })
+        Ok(Doorbells { bells, ready, fd, interrupt, _epoll: epoll })
     }
 
     /// Whether no rail has a doorbell: all of them are sockets.
     #[inline]
     pub(super) fn are_absent(&self) -> bool {
         self.bells.is_empty()
+    }
+
+    /// Whether peers can interrupt a thread of this process, over whichever rail they send.
+    pub(super) fn can_interrupt(&self) -> bool {
+        self.interrupt
+    }
+
+    /// Whom peers signal instead of ringing, from the next time on that they are asked.
+    #[inline]
+    pub(super) fn set_target(&self, target: Option<SignalTarget>) {
+        self.bells.iter().for_each(|bell| bell.set_target(target));
     }
 
     /// What becomes readable.
@@ -96,6 +113,11 @@ impl Doorbells {
     /// How often peers were rung.
     pub(super) fn rung(&self) -> u64 {
         self.bells.iter().map(|bell| bell.rung()).sum()
+    }
+
+    /// How often peers were interrupted.
+    pub(super) fn interrupted(&self) -> u64 {
+        self.bells.iter().map(|bell| bell.interrupted()).sum()
     }
 
     #[cfg(test)]

@@ -3,6 +3,7 @@
 use std::os::fd::RawFd;
 use std::sync::atomic::Ordering;
 
+use marcel::plumbing::SignalTarget;
 use pioman::{Point, Source};
 
 use crate::engine::{ARM, Engine, POLL};
@@ -56,6 +57,7 @@ unsafe impl Source for Engine {
 
     fn figures(&self, each: &mut dyn FnMut(&'static str, u64)) {
         each("bells rung", self.doorbells.rung());
+        each("peers interrupted", self.doorbells.interrupted());
         each("self-wakes", self.signals.self_wakes.load(Ordering::Relaxed));
         if let Some(finders) = &self.finders {
             finders.tell(each);
@@ -70,6 +72,28 @@ unsafe impl Source for Engine {
     /// When the engine is held, its holder arms and looks before it lets go, so the caller may sleep at once: a caller
     /// that tried again and again could keep a holder that it has preempted from its core.
     fn arm(&self) -> bool {
+        self.doorbells.set_target(None);
+        self.arm_for_events()
+    }
+
+    fn can_interrupt(&self) -> bool {
+        self.doorbells.can_interrupt()
+    }
+
+    fn arm_interrupt(&self, target: SignalTarget) -> bool {
+        self.doorbells.set_target(Some(target));
+        self.arm_for_events()
+    }
+
+    #[inline]
+    fn disarm(&self) {
+        self.doorbells.disarm();
+    }
+}
+
+impl Engine {
+    /// Has peers ring, or interrupt, as was last said.
+    fn arm_for_events(&self) -> bool {
         let _errno = KeepErrno::new();
         let Some(mut core) = self.try_lock() else {
             self.lock.delegate(ARM);
@@ -80,10 +104,5 @@ unsafe impl Source for Engine {
             return true;
         }
         core.settle(1)
-    }
-
-    #[inline]
-    fn disarm(&self) {
-        self.doorbells.disarm();
     }
 }

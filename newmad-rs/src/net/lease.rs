@@ -1,12 +1,12 @@
 //! A send lease: the sending end of a gate's small track, apart from the driver. Its holder sends without the engine.
 
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use crate::memory::span::Span;
 use crate::net::rings::Rings;
 use crate::net::segment::Segment;
 use crate::net::segment::bell::Bell;
+use crate::net::segment::peer_bell::PeerBell;
 use crate::net::segment::track::Sender;
 use crate::wire::Envelope;
 
@@ -15,7 +15,7 @@ pub(crate) struct SendLease {
     pub(in crate::net) sender: Sender,
     /// The peer's.
     pub(in crate::net) segment: Arc<Segment>,
-    pub(in crate::net) bell: Arc<OwnedFd>,
+    pub(in crate::net) bell: Arc<PeerBell>,
     /// This side's, which counts the rings.
     pub(in crate::net) own: Arc<Bell>,
     pub(in crate::net) to: u32,

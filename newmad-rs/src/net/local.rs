@@ -9,6 +9,7 @@
 
 use std::sync::Arc;
 
+use super::segment::peer_bell::PeerBell;
 use super::segment::{Geometry, Segment};
 use super::shm::loan::Loan;
 use super::shm::{Life, Peer, Reach, Shm};
@@ -30,6 +31,7 @@ pub(crate) fn world(
         ends.push((segment, sys::eventfd()?, Arc::new(Loan::new())));
     }
     let reach = if direct { Reach::Direct } else { Reach::None };
+    let process = std::process::id() as i32;
     let mut drivers = Vec::new();
     for rank in 0..size {
         let (mine, bell, loan) = &ends[rank as usize];
@@ -45,7 +47,10 @@ pub(crate) fn world(
                 (mine, &geometry),
                 peer,
                 (theirs.clone(), &geometry),
-                bell.try_clone().map_err(|_| os("sharing an event counter"))?,
+                PeerBell::new(
+                    bell.try_clone().map_err(|_| os("sharing an event counter"))?,
+                    Some(process),
+                ),
                 reach,
                 Life::Here(loan.clone()),
             )?));

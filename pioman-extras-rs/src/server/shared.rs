@@ -267,7 +267,11 @@ impl<R: Send + Sync + 'static> Shared<R> {
         };
         let load = self.core.snapshot();
         let choice = catch_unwind(AssertUnwindSafe(|| policy.choose(&question, &load)));
-        choice.unwrap_or_else(|_| LoadAware.choose(&question, &load)).method
+        match choice.unwrap_or_else(|_| LoadAware.choose(&question, &load)).method {
+            // No peer knows that a request of a server is pending.
+            Method::Interrupt => Method::Block,
+            method => method,
+        }
     }
 
     /// How a thread waits for such a request.

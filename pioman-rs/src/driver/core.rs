@@ -13,6 +13,7 @@ use crate::driver::background::Background;
 use crate::driver::dedicated::Dedicated;
 use crate::driver::helper::Helper;
 use crate::driver::idle_poller::IdlePoller;
+use crate::driver::interrupt::ask_for_signal;
 use crate::driver::leadership::Leadership;
 use crate::driver::methods::{Methods, Plan};
 use crate::driver::offers::Offers;
@@ -114,12 +115,12 @@ impl Driver {
         self.machine.progresses() || self.waiting.load(SeqCst) > 0
     }
 
-    /// The sources that busy virtual processors look at when they tick: those that are to be found so, and without a
-    /// background watcher all.
+    /// The sources that busy virtual processors look at when they tick: those that are to be found so, those whose peers
+    /// interrupt (a signal may be refused, and a peer's death sends none), and without a background watcher all.
     pub(super) fn ticking(&self) -> u64 {
         match (self.machine.points.tick, self.machine.has_watcher()) {
             (false, _) => 0,
-            (true, true) => self.methods.ticked(),
+            (true, true) => self.methods.ticked() | self.methods.interrupted(),
             (true, false) => u64::MAX,
         }
     }
@@ -202,11 +203,12 @@ impl Driver {
             if plan.tick != 0 {
                 self.call_pacer();
             }
-            if plan.block == 0 || self.arm_sleeper(sources, plan.block) {
+            let interrupts = plan.interrupt == 0 || self.arm_interrupts(sources, plan.interrupt);
+            if interrupts && (plan.block == 0 || self.arm_sleeper(sources, plan.block)) {
                 return;
             }
             // Arming may have treated the event that it found.
-            let found = self.drain(point, sources, plan.block);
+            let found = self.drain(point, sources, plan.block | plan.interrupt);
             if vain && !found {
                 // Another thread holds what is needed to arm, or the event that is there. If the kernel has taken that
                 // thread's core away, perhaps for this one, it gets it back sooner.
@@ -220,7 +222,7 @@ impl Driver {
     /// are to poll.
     pub(super) fn plan(&self, sources: &Pinned<'_>, open: u64) -> Plan {
         let load = self.machine.snapshot();
-        let mut plan = Plan { block: 0, tick: 0 };
+        let mut plan = Plan { block: 0, tick: 0, interrupt: 0 };
         for slot in bits(open) {
             let question = Question::of(slot, Asker::Leaving, Hint::Short, Duration::ZERO);
             let choice = self.advisor.ask(sources, &question, &load);
@@ -228,6 +230,7 @@ impl Driver {
             match self.advisor.possible(sources, slot, choice.method) {
                 Method::Block => plan.block |= bit,
                 Method::Tick => plan.tick |= bit,
+                Method::Interrupt => plan.interrupt |= bit,
                 Method::Dedicated => drop(self.dedicated.call(bit, self.machine.dedicated())),
                 Method::Poll => {
                     // If the virtual processor that is woken finds a thread to run, it is a tick that looks.
@@ -256,6 +259,18 @@ impl Driver {
         }
     }
 
+    /// Has the peers interrupt a busy virtual processor at the next event of these sources. False if one has an event
+    /// already, or no virtual processor is busy any more: then poll, and choose again. Progress path, signal handlers
+    /// included.
+    pub(super) fn arm_interrupts(&self, sources: &Pinned<'_>, these: u64) -> bool {
+        let Some((vp, target)) = self.machine.load().and_then(Load::signal_target) else {
+            return false;
+        };
+        let ask = |quiet: bool, source: &dyn Source| source.arm_interrupt(target) && quiet;
+        let all = || sources.these(these).fold(true, |quiet, (_, slot)| ask(quiet, &*slot.source));
+        ask_for_signal(all, || vp.is_busy())
+    }
+
     /// Events are to be looked for at the pace of the tick: without a pacer, wakes an idle thread.
     pub(super) fn call_pacer(&self) {
         let load = self.machine.load();
@@ -270,6 +285,12 @@ impl Driver {
     #[inline]
     pub(crate) fn owe(&self) -> Debt<'_> {
         Debt(self)
+    }
+
+    /// Peers were asked to interrupt a virtual processor, which may not have been busy meanwhile.
+    #[inline]
+    pub(super) fn owe_interrupts(&self) -> Option<Debt<'_>> {
+        (self.methods.interrupted() != 0).then_some(Debt(self))
     }
 
     /// The caller polls these sources from now on.

@@ -89,6 +89,13 @@ pub(crate) fn stop(driver: &Driver, vp: &Vp) {
     drop(driver.stop_idle(vp)); // pays
 }
 
+/// `vp` has something to run. While it was idle an interrupt would have done nothing, so peers are asked again.
+#[inline]
+pub(crate) fn busy(driver: &Driver, vp: &Vp) {
+    let debt = driver.stop_idle(vp).or_else(|| driver.owe_interrupts());
+    drop(debt); // pays
+}
+
 /// A context switch of `vp`.
 pub(crate) fn switch(driver: &Driver, vp: &Vp) {
     driver.tasks.at_switch(vp);
@@ -155,6 +162,11 @@ fn sleep_for_sources(
     let pacer = (plan.tick != 0).then(|| driver.try_pace(Point::Idle)).flatten();
     let soon = pacer.as_ref().map(|_| Instant::now() + driver.machine.tick_period);
     let until = [deadline, soon].into_iter().flatten().min();
+    if plan.interrupt != 0 && !driver.arm_interrupts(&sources, plan.interrupt) {
+        driver.drain(Point::Idle, &sources, plan.interrupt);
+        driver.arm(Point::Idle, &sources);
+        return true;
+    }
     let leader = (plan.block != 0 && may_lead(driver, vp)).then(|| driver.try_lead()).flatten();
     let slept = if let Some(leader) = leader {
         leader.park(sources, plan.block, sleeper, until, last_look);

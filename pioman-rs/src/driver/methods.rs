@@ -8,6 +8,8 @@ pub(super) struct Plan {
     pub(super) block: u64,
     /// Ticks find their events, and a pacer while virtual processors are idle.
     pub(super) tick: u64,
+    /// Peers are to interrupt a busy virtual processor; ticks look, too.
+    pub(super) interrupt: u64,
 }
 
 /// What the last plans were, and the pacer's role.
@@ -15,6 +17,7 @@ pub(super) struct Plan {
 pub(super) struct Methods {
     ticked: AtomicU64,
     blocked: AtomicU64,
+    interrupted: AtomicU64,
     /// A thread is the pacer.
     paced: AtomicBool,
 }
@@ -22,7 +25,9 @@ pub(super) struct Methods {
 impl Methods {
     /// The sources `open` are looked after by `plan` from now on.
     pub(super) fn note(&self, open: u64, plan: &Plan) {
-        for (mask, now) in [(&self.ticked, plan.tick), (&self.blocked, plan.block)] {
+        let Methods { ticked, blocked, interrupted, .. } = self;
+        let all = [(ticked, plan.tick), (blocked, plan.block), (interrupted, plan.interrupt)];
+        for (mask, now) in all {
             if mask.load(Relaxed) & open != now {
                 mask.fetch_or(now, SeqCst);
                 mask.fetch_and(!(open & !now), SeqCst);
@@ -34,6 +39,7 @@ impl Methods {
     pub(super) fn forget(&self, slot: usize) {
         self.ticked.fetch_and(!(1 << slot), SeqCst);
         self.blocked.fetch_and(!(1 << slot), SeqCst);
+        self.interrupted.fetch_and(!(1 << slot), SeqCst);
     }
 
     /// Those that were last left to ticks.
@@ -46,6 +52,12 @@ impl Methods {
     #[inline]
     pub(super) fn blocked(&self) -> u64 {
         self.blocked.load(Relaxed)
+    }
+
+    /// Those whose peers were last asked to interrupt.
+    #[inline]
+    pub(super) fn interrupted(&self) -> u64 {
+        self.interrupted.load(Relaxed)
     }
 
     /// Whether a thread is the pacer.

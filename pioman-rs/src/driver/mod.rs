@@ -20,6 +20,8 @@
 //! * The *background watcher* is a kernel thread that sleeps in an `epoll` set of its own for ever. To hand the watch
 //!   over to it a thread arms that set; no wake-up is needed. ([`watcher`])
 //! * The *pacer* ([`core::Pacer`]) looks at the pace of the tick at sources that are found by ticks.
+//! * A busy virtual processor is *interrupted*: a peer sends it a signal, whose handler looks. Ticks look, too.
+//!   ([`interrupt`], [`tick`])
 //! * A *dedicated thread* polls on a core of its own. ([`dedicated_threads`])
 //! * The *spinning helper* is an idle virtual processor that stays awake for work that callers offer. ([`helper`])
 //!
@@ -37,6 +39,7 @@
 //! | `methods` | how each source without a poller is looked after |
 //! | `dedicated`, `dedicated_threads` | dedicated threads: how they are called, what they do |
 //! | `idle_poller`, `helper` | the one idle virtual processor that polls; whether it stays awake for offers |
+//! | `interrupt` | peers are asked to signal a virtual processor that computes |
 //! | `idle`, `tick`, `wait` | what the idle loop, a tick and a wait do |
 //! | `offers` | when a thread that looks in vain gives its core to others |
 //!
@@ -63,6 +66,8 @@ mod helper;
 pub(crate) mod idle;
 #[cfg(not(loom))]
 mod idle_poller;
+#[cfg_attr(loom, allow(dead_code))]
+mod interrupt;
 #[cfg(not(loom))]
 mod leadership;
 #[cfg(not(loom))]

@@ -278,7 +278,8 @@ impl Wait<'_> {
         // Tasks that no virtual processor runs: at the pace of the tick.
         self.driver.tasks.in_wait(true);
         let tasks = self.driver.tasks.pending().then(period);
-        let wants_to_lead = method == Method::Block || std::mem::take(&mut self.appointed);
+        let sleeps = matches!(method, Method::Block | Method::Interrupt);
+        let wants_to_lead = sleeps || std::mem::take(&mut self.appointed);
         // Without an eventfd no thread could call this one out of the set.
         let can_lead = wants_to_lead && sleeper.fd().is_ok();
         let leader = can_lead.then(|| self.driver.try_lead()).flatten();
@@ -328,7 +329,8 @@ impl Wait<'_> {
         if plan.tick != 0 {
             driver.call_pacer();
         }
-        leader.park(sources, plan.block | own, sleeper, until, || latch.is_set());
+        let these = plan.block | plan.interrupt | own;
+        leader.park(sources, these, sleeper, until, || latch.is_set());
         let sources = driver.registry.pin();
         // Out of the set again: a kernel thread may wait with another manager next, and a thread that sleeps
         // here would empty its counter (a lost wake-up).

@@ -114,6 +114,7 @@ impl Builder {
                     switch: on("switch"),
                     tick: on("tick"),
                     block: on("block"),
+                    interrupt: on("interrupt"),
                 }
             }
         };

@@ -153,7 +153,7 @@ fn notes(machine: &Machine) -> Vec<String> {
     note(
         machine.mode == Mode::Mono,
         "mode mono: no background watcher; what is to sleep in the kernel while the program computes is found \
-             by ticks",
+             by interrupts where the source can, and by ticks",
     );
     note(
         machine.mode == Mode::Smp && !points.block,
@@ -211,6 +211,7 @@ impl fmt::Display for OfSource {
                 Method::Block => "block",
                 Method::Tick => "tick",
                 Method::Dedicated => "dedicated",
+                Method::Interrupt => "interrupt",
             };
             write!(f, "  {caller}: {}", method(answer.choice.method))?;
             if answer.served_by != answer.choice.method {

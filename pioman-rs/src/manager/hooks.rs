@@ -6,6 +6,7 @@ use marcel::{Hooks, Idle, Kind, Load, Vp, plumbing::Sleeper};
 
 use crate::driver::{idle, tick};
 use crate::manager::Manager;
+use crate::progress::point::Point;
 
 // SAFETY: a tick polls sources, which promise as much, and runs no light task.
 unsafe impl Hooks for Manager {
@@ -29,7 +30,12 @@ unsafe impl Hooks for Manager {
     }
 
     fn tick(&self, _: &Vp) -> bool {
-        tick::poll(&self.driver);
+        tick::poll(&self.driver, Point::Tick);
+        self.driver.wants_ticks()
+    }
+
+    fn signalled(&self, _: &Vp) -> bool {
+        tick::poll(&self.driver, Point::Interrupt);
         self.driver.wants_ticks()
     }
 
@@ -49,7 +55,7 @@ unsafe impl Hooks for Manager {
 
     fn busy(&self, vp: &Vp) {
         self.driver.tasks.when_busy();
-        idle::stop(&self.driver, vp);
+        idle::busy(&self.driver, vp);
     }
 
     fn ended(&self, vp: &Vp) {

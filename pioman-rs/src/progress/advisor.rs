@@ -135,6 +135,9 @@ impl Advisor {
         let has_fd = sources.fd(slot).is_some();
         let can_tick = machine.can_tick();
         match method {
+            Method::Interrupt if !machine.can_interrupt() || !sources.can_interrupt(slot) => {
+                self.possible(sources, slot, Method::Block)
+            }
             Method::Dedicated if machine.snapshot().dedicated == 0 => {
                 self.possible(sources, slot, Method::Block)
             }

@@ -67,6 +67,12 @@ impl Machine {
         self.points.tick && (self.load.get().is_some() || self.watcher.get().is_some())
     }
 
+    /// Whether peers can interrupt: a virtual processor computes.
+    pub(crate) fn can_interrupt(&self) -> bool {
+        let on = self.points.interrupt && self.points.tick;
+        on && self.load.get().is_some_and(|load| load.signal_target().is_some())
+    }
+
     /// The background watcher runs, and sleeps here.
     pub(crate) fn has_started_watcher(&self, sleeper: &'static Sleeper) {
         let _ = self.watcher.set(sleeper);

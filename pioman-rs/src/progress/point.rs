@@ -19,11 +19,13 @@ pub enum Point {
     Library,
     /// A dedicated kernel thread.
     Dedicated,
+    /// A signal by which a peer has interrupted a busy virtual processor.
+    Interrupt,
 }
 
 impl Point {
     /// All points, in the order of their counters.
-    pub const ALL: [Point; 7] = [
+    pub const ALL: [Point; 8] = [
         Point::Idle,
         Point::Switch,
         Point::Tick,
@@ -31,6 +33,7 @@ impl Point {
         Point::Wait,
         Point::Library,
         Point::Dedicated,
+        Point::Interrupt,
     ];
 }
 
@@ -44,6 +47,7 @@ impl fmt::Display for Point {
             Point::Wait => "wait",
             Point::Library => "library",
             Point::Dedicated => "dedicated",
+            Point::Interrupt => "interrupt",
         })
     }
 }
@@ -59,11 +63,16 @@ pub struct Points {
     pub tick: bool,
     /// The background watcher and pool threads block on behalf of requests.
     pub block: bool,
+    /// Peers interrupt busy virtual processors, where the policy wants that and the source can. Only with ticks, whose
+    /// handler it is.
+    pub interrupt: bool,
 }
 
 impl Points {
     /// Every point.
-    pub const ALL: Points = Points { idle: true, switch: true, tick: true, block: true };
+    pub const ALL: Points =
+        Points { idle: true, switch: true, tick: true, block: true, interrupt: true };
     /// None: progress only inside calls.
-    pub const NONE: Points = Points { idle: false, switch: false, tick: false, block: false };
+    pub const NONE: Points =
+        Points { idle: false, switch: false, tick: false, block: false, interrupt: false };
 }

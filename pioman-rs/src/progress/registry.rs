@@ -234,6 +234,11 @@ impl<'a> Pinned<'a> {
         (self.registry.without_fd.load(Relaxed) >> index & 1 == 0).then_some(fd)
     }
 
+    /// Whether peers can interrupt for one of them.
+    pub(crate) fn can_interrupt(&self, index: usize) -> bool {
+        self.get(index).is_some_and(|registered| registered.source.can_interrupt())
+    }
+
     /// The kernel refuses for good to arm the descriptor of one of them, which has none from now on: ticks find its
     /// events.
     #[cold]

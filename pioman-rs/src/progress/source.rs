@@ -3,6 +3,8 @@
 use std::os::fd::RawFd;
 use std::time::Instant;
 
+use marcel::plumbing::SignalTarget;
+
 use crate::progress::point::Point;
 
 /// Most sources that one manager takes: a bit of a word each.
@@ -26,8 +28,8 @@ impl SourceId {
 /// All methods but [`Source::name`] and [`Source::fd`] are on the progress path.
 ///
 /// # Safety
-/// [`Source::poll`], [`Source::pending`], [`Source::unattended`], [`Source::arm`] and [`Source::disarm`] may run in a
-/// signal handler that has interrupted any code of the thread, themselves and the allocator included (the tick). So
+/// [`Source::poll`], [`Source::pending`], [`Source::unattended`], [`Source::arm`], [`Source::arm_interrupt`] and
+/// [`Source::disarm`] may run in a signal handler that has interrupted any code of the thread, themselves and the allocator included (the tick). So
 /// they allocate and free nothing, block on nothing, take only try-locks, touch no lazily initialised thread-local,
 /// keep `errno`, and do not panic. (Light tasks, which are safe code, are never run in the handler.)
 ///
@@ -75,6 +77,21 @@ pub unsafe trait Source: Send + Sync {
     /// Asks for `fd` to become readable at the next event. Idempotent. False if an event is there already:
     /// poll, do not sleep.
     fn arm(&self) -> bool;
+
+    /// Whether peers can interrupt a kernel thread of this process at the next event, whichever event that is
+    /// ([`Source::arm_interrupt`]).
+    fn can_interrupt(&self) -> bool {
+        false
+    }
+
+    /// As [`Source::arm`], for a process that computes: asks the peers to signal `target` at the next event, once,
+    /// instead of making `fd` readable. The target's handler polls and asks again. [`Source::arm`] and
+    /// [`Source::disarm`] end this: nobody is interrupted who polls or sleeps. Only called where
+    /// [`Source::can_interrupt`].
+    fn arm_interrupt(&self, target: SignalTarget) -> bool {
+        let _ = target;
+        self.arm()
+    }
 
     /// Gives each figure that the source counts, with its name, to `each`: for statistics.
     fn figures(&self, _each: &mut dyn FnMut(&'static str, u64)) {}

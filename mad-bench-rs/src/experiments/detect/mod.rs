@@ -66,10 +66,11 @@ const SOURCE: Key = Key {
 };
 const METHOD: Key = Key {
     name: "method",
-    takes: Takes::Words(&[AUTO, "poll", "block", "tick", "dedicated"]),
+    takes: Takes::Words(&[AUTO, "poll", "block", "tick", "dedicated", "interrupt"]),
     default: AUTO,
-    help: "how events are looked for; auto: as the policy says (the only one but for shm and eventfd); kernel threads: \
-           always block",
+    help: "how events are looked for; auto: as the policy says (the only one but for shm and eventfd); interrupt: by a \
+           signal to a thread that computes (shm only; otherwise, and while none computes, it is block); kernel \
+           threads: always block",
 };
 const LIBRARY: Key = Key {
     name: "library",

@@ -2,13 +2,15 @@
 //! [`Source`], with one request at a time.
 //!
 //! `eventfd`: looking costs a system call. `shm`: looking costs a load; the raiser of the event rings a bell only if
-//! a waiter sleeps (`arm`), as drivers over shared memory do.
+//! a waiter sleeps (`arm`), or interrupts a virtual processor that computes (`arm_interrupt`), as drivers over shared
+//! memory do.
 
 use std::os::fd::RawFd;
 use std::ptr::null_mut;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
 
+use marcel::plumbing::SignalTarget;
 use pioman::{Completion, Hint, Hints, Manager, Policy, Source, SourceHandle, policy};
 
 use crate::experiments::detect::kernel::EventFd;
@@ -83,7 +85,10 @@ impl Look for Descriptor {
 /// A word in memory with a bell.
 struct Word {
     word: AtomicU32,
+    /// Whether the raiser is to ring.
     armed: AtomicBool,
+    /// Whom it signals instead; 0: nobody.
+    target: AtomicU64,
     bell: EventFd,
     request: Request,
 }
@@ -108,7 +113,17 @@ unsafe impl Source for Word {
     fn fd(&self) -> Option<RawFd> {
         Some(self.bell.raw())
     }
+    fn can_interrupt(&self) -> bool {
+        true
+    }
+    fn arm_interrupt(&self, target: SignalTarget) -> bool {
+        let word = u64::from(target.signal) << 32 | u64::from(target.thread);
+        self.target.store(word, SeqCst);
+        self.armed.store(true, SeqCst);
+        self.word.load(SeqCst) == 0
+    }
     fn arm(&self) -> bool {
+        self.target.store(0, SeqCst);
         // An old ring is taken out before the look at the word: a new one comes after the word.
         self.bell.take();
         self.armed.store(true, SeqCst);
@@ -128,7 +143,13 @@ impl Look for Word {
     fn ring(&self) {
         self.word.store(1, SeqCst);
         if self.armed.load(SeqCst) {
-            self.bell.ring();
+            match self.target.swap(0, SeqCst) {
+                0 => self.bell.ring(),
+                word => {
+                    self.armed.store(false, SeqCst);
+                    SignalTarget { thread: word as u32, signal: (word >> 32) as u32 }.signal();
+                }
+            }
         }
     }
 }
@@ -192,6 +213,7 @@ fn policy_of(method: &str) -> Option<Arc<dyn Policy>> {
         "block" => "always-block",
         "tick" => "timer-only",
         "dedicated" => "dedicated",
+        "interrupt" => "interrupt",
         _ => return None,
     })
 }
@@ -219,6 +241,7 @@ pub(crate) fn stage(
             Word {
                 word: AtomicU32::new(0),
                 armed: AtomicBool::new(false),
+                target: AtomicU64::new(0),
                 bell: EventFd::new(false)?,
                 request: Request::new(),
             },

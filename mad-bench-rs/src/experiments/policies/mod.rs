@@ -42,7 +42,7 @@ pub(crate) static BENCH: Bench = Bench {
     keys: &[
         Key { takes: Takes::Words(&["smp"]), ..MODE },
         Key {
-            default: "always-poll,always-block,timer-only,dedicated,load-aware,adaptive",
+            default: "always-poll,always-block,timer-only,dedicated,interrupt,load-aware,adaptive",
             ..POLICY
         },
         Key {

@@ -14,6 +14,9 @@
 //! packet ever comes. Each write of the word would take its cache line from the senders. So [`Bell::disarm`] leaves the
 //! word *standing*, unless a standing word has been rung lately ([`PATIENCE`]): such a ring disturbs a process that
 //! polls.
+//!
+//! A process that computes may ask for a *signal* to one of its kernel threads instead ([`Bell::set_target`]). The word
+//! says so, and is never left standing then. One signal stands for all packets until the process arms again.
 
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
@@ -21,10 +24,12 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use marcel::trace::{self, Kind};
 
+use marcel::plumbing::SignalTarget;
+
 use super::Segment;
-use super::word;
+use super::peer_bell::PeerBell;
+use super::word::{self, Call};
 use crate::net::rings::Rings;
-use crate::sys;
 
 // The bits of the word are those of the set.
 const _: () = assert!(
@@ -49,8 +54,14 @@ pub(crate) struct Bell {
     patience: AtomicU32,
     /// A peer has cleared the word, and no thread of this process has seen its write of the counter.
     under_way: AtomicBool,
+    /// Whom peers are to signal from the next [`Bell::arm`] on, as it stands in the segment; 0: they ring.
+    target: AtomicU64,
+    /// The word asks for signals.
+    signals: AtomicBool,
     /// How often this side has rung its peers.
     rung: AtomicU64,
+    /// How often it has interrupted them.
+    interrupted: AtomicU64,
 }
 
 impl Bell {
@@ -62,7 +73,10 @@ impl Bell {
             standing: AtomicBool::new(false),
             patience: AtomicU32::new(0),
             under_way: AtomicBool::new(false),
+            target: AtomicU64::new(0),
+            signals: AtomicBool::new(false),
             rung: AtomicU64::new(0),
+            interrupted: AtomicU64::new(0),
         }
     }
 
@@ -82,14 +96,33 @@ impl Bell {
         self.wanted.load(Ordering::Relaxed) != 0
     }
 
+    /// Whom peers signal instead of ringing, from the next [`Bell::arm`] on; `None`: nobody.
+    pub(crate) fn set_target(&self, target: Option<SignalTarget>) {
+        let word = target.map_or(0, |t| u64::from(t.signal) << 32 | u64::from(t.thread));
+        if self.target.load(Ordering::Relaxed) != word {
+            self.target.store(word, Ordering::Relaxed);
+        }
+    }
+
     /// Asks peers to ring for these packets, and for those of earlier calls: a thread that asked for more may be
     /// asleep. True: the caller must look at the rings. False: it asked for control packets alone, and none has come.
     pub(crate) fn arm(&self, rings: Rings) -> bool {
         let before = self.wanted.load(Ordering::Relaxed);
         let rings = rings.and(Rings::from_bits(before));
         self.wanted.store(rings.bits(), Ordering::Relaxed);
-        let armed = word::arm(self.segment.bell(), rings.bits());
-        if armed.rung && before != 0 {
+        let target = self.target.load(Ordering::Relaxed);
+        let how = if target == 0 { 0 } else { word::INTERRUPT };
+        if target != 0 {
+            // Published by the word. A sender that took an older word may read it too: it then signals this thread, which
+            // finds nothing, instead of one that is told by nobody any more.
+            self.segment.target().store(target, Ordering::Relaxed);
+        }
+        let armed = word::arm(self.segment.bell(), rings.bits() | how);
+        let signalled = self.signals.load(Ordering::Relaxed);
+        if signalled != (target != 0) {
+            self.signals.store(target != 0, Ordering::Relaxed);
+        }
+        if armed.rung && before != 0 && !signalled {
             self.under_way.store(true, Ordering::Relaxed);
         }
         if self.standing.load(Ordering::Relaxed) {
@@ -117,10 +150,11 @@ impl Bell {
         let wanted = self.wanted.load(Ordering::Relaxed);
         if wanted != 0 {
             self.wanted.store(0, Ordering::Relaxed);
-            if wanted == word::CONTROL && self.leaves_standing() {
+            let signals = self.signals.load(Ordering::Relaxed);
+            if wanted == word::CONTROL && !signals && self.leaves_standing() {
                 return;
             }
-            if word::leave(self.segment.bell()) {
+            if word::leave(self.segment.bell()) && !signals {
                 self.under_way.store(true, Ordering::Relaxed);
             }
         }
@@ -166,18 +200,29 @@ impl Bell {
         }
     }
 
-    /// After something was published: rings the peer `to`, which owns `segment`, if it wants that for one of these.
+    /// After something was published: rings the peer `to`, which owns `segment`, if it wants that for one of these; or
+    /// interrupts it.
     #[inline]
-    pub(crate) fn ring(&self, to: u32, segment: &Segment, counter: &OwnedFd, rings: Rings) {
-        if word::call(segment.bell(), rings.bits()) {
-            self.write(to, counter);
+    pub(crate) fn ring(&self, to: u32, segment: &Segment, bell: &PeerBell, rings: Rings) {
+        let call = word::call(segment.bell(), rings.bits());
+        if call != Call::Nothing {
+            self.tell(to, segment, bell, call);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn write(&self, to: u32, counter: &OwnedFd) {
-        sys::ring(counter.as_raw_fd());
+    fn tell(&self, to: u32, segment: &Segment, bell: &PeerBell, call: Call) {
+        if call == Call::Interrupt {
+            let target = segment.target().load(Ordering::Relaxed);
+            if bell.signal(target as u32, (target >> 32) as u32) {
+                self.interrupted.fetch_add(1, Ordering::Relaxed);
+                trace::record(Kind::Ring, 0, to.into());
+                return;
+            }
+            // The peer's tick finds what was published. The counter is for a thread that has begun to sleep since.
+        }
+        bell.ring();
         self.rung.fetch_add(1, Ordering::Relaxed);
         trace::record(Kind::Ring, 0, to.into());
     }
@@ -186,6 +231,11 @@ impl Bell {
     #[cfg(test)]
     pub(crate) fn taken_by_a_peer(&self) -> u32 {
         self.segment.bell().swap(0, Ordering::AcqRel)
+    }
+
+    /// How often this side has interrupted its peers.
+    pub(crate) fn interrupted(&self) -> u64 {
+        self.interrupted.load(Ordering::Relaxed)
     }
 
     /// How often this side has rung its peers.

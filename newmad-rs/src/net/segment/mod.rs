@@ -1,6 +1,6 @@
 //! A process's segment: the memory in which it receives.
 //!
-//! Layout: one control page (the bell's word, one for probing cross-memory attach, how many threads wait), the board
+//! Layout: one control page (the bell's word and the thread to signal, a word for probing cross-memory attach, how many threads wait), the board
 //! ([`board`]: what collectives share), then for each rank a ring of small slots and a ring of large ones, each behind a
 //! line with the count of slots given back. The owner consumes them all; rank `r` produces in its own pair. The memory
 //! is a sealed `memfd`: it has no name in any file system, so nothing remains after a crash, and no peer can shrink it
@@ -18,6 +18,7 @@ use crate::error::{Error, during, os};
 pub(crate) mod bell;
 pub(crate) mod board;
 pub(crate) mod notice;
+pub(crate) mod peer_bell;
 pub(crate) mod ring;
 pub(crate) mod track;
 pub(crate) mod word;
@@ -37,6 +38,9 @@ const BOARD: usize = PLACES * PLACE;
 /// Bytes before the rings: the control page and the board.
 const RINGS: usize = PAGE + BOARD.next_multiple_of(PAGE);
 const BELL: usize = 0;
+/// Which thread a sender signals that finds INTERRUPT in the bell's word, and by which signal. In the line of the word,
+/// which such a sender has anyway.
+const TARGET: usize = 8;
 const PROBE: usize = 64;
 /// What the probe word holds.
 pub(crate) const PROBE_VALUE: u64 = 0x6e65_776d_6164_2121;
@@ -171,6 +175,11 @@ impl Segment {
     pub(crate) fn bell(&self) -> &AtomicU32 {
         // SAFETY: aligned, inside the control page, and only ever accessed as an atomic.
         unsafe { &*self.base.as_ptr().add(BELL).cast() }
+    }
+
+    /// The kernel thread of the owner that is to be signalled where the bell's word says so, and the signal above it.
+    pub(crate) fn target(&self) -> &AtomicU64 {
+        self.word64(TARGET)
     }
 
     /// How many of the owner's threads wait for a large message.

@@ -3,13 +3,18 @@
 //! ```text
 //! bits       MESSAGE CONTROL ROOM   the receiver wants to be rung for these; a sender that rings clears them
 //!            ROOM_LATER             the same, from a peer that is about to sleep or has polled in vain
+//!            INTERRUPT              the receiver computes: a sender that rings sends a signal instead of writing the counter
 //!            UNSEEN                 a sender has published a control packet since the receiver's last complete look
 //!
 //! receiver   arm:     swap(wanted); fence; look at every ring, or only if UNSEEN; sleep if the rings are empty
 //!            look:    clear UNSEEN; fence; look at every ring to its end, or set UNSEEN again
 //!            leave:   clear the wanted bits
 //! sender     publish; fence; set UNSEEN if the packet needs an answer; if its bit is wanted: exchange, write the counter
+//!            or, if the exchange has cleared INTERRUPT, signal the thread that the receiver named before it armed
 //! ```
+//! So the word says of the receiver that it polls (nothing is wanted), sleeps (something is), or computes and may be
+//! interrupted (INTERRUPT): a receiver that polls or sleeps is never interrupted.
+//!
 //! Invariant: either the receiver's look finds the packet, or the sender finds its bit and rings. A burst rings once.
 //!
 //! A receiver that wants CONTROL alone looks only if UNSEEN is set. Short messages then stay in the rings until their
@@ -36,9 +41,23 @@ pub(crate) const ROOM: u32 = 4;
 pub(crate) const ROOM_LATER: u32 = 8;
 const WANTED: u32 = MESSAGE | CONTROL | ROOM | ROOM_LATER;
 const UNSEEN: u32 = 16;
+/// The receiver is to be signalled instead of rung.
+pub(crate) const INTERRUPT: u32 = 32;
 
 /// Most tries of a sender's exchange: a receiver changes the word seldom, and a hostile one must not hold the sender.
 const TRIES: u32 = 16;
+
+/// What a sender that has published owes to the receiver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum Call {
+    /// Nothing: it looks by itself.
+    Nothing,
+    /// It sleeps: a write of the counter.
+    Ring,
+    /// It computes: a signal to the thread that it has named.
+    Interrupt,
+}
 
 /// The state of the word before [`arm`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +75,8 @@ pub(crate) fn arm(word: &AtomicU32, wanted: u32) -> Armed {
         // The word is right already. A sender whose write this load misses finds CONTROL, and rings.
         return Armed { rung: false, unseen: false };
     }
-    let before = word.swap(wanted & WANTED, Ordering::AcqRel);
+    // Release: the thread that it has named.
+    let before = word.swap(wanted & (WANTED | INTERRUPT), Ordering::AcqRel);
     let unseen = before & UNSEEN != 0;
     if unseen {
         // The mark stays until a complete look.
@@ -69,6 +89,7 @@ pub(crate) fn arm(word: &AtomicU32, wanted: u32) -> Armed {
 /// Clears the wanted bits. True: a sender had cleared them before.
 #[inline]
 pub(crate) fn leave(word: &AtomicU32) -> bool {
+    // INTERRUPT as well: a receiver that polls is not interrupted.
     word.fetch_and(UNSEEN, Ordering::AcqRel) & WANTED == 0
 }
 
@@ -93,30 +114,34 @@ pub(crate) fn set_unseen(word: &AtomicU32) {
     word.fetch_or(UNSEEN, Ordering::AcqRel);
 }
 
-/// The sender has published a packet of this kind. True: the sender must write the counter.
+/// The sender has published a packet of this kind.
 #[inline]
-pub(crate) fn call(word: &AtomicU32, kind: u32) -> bool {
+pub(crate) fn call(word: &AtomicU32, kind: u32) -> Call {
     fence(Ordering::SeqCst);
     let mut now = word.load(Ordering::Relaxed);
     if kind & CONTROL != 0 && now & UNSEEN == 0 {
         now = word.fetch_or(UNSEEN, Ordering::AcqRel) | UNSEEN;
     }
-    now & kind & WANTED != 0 && take(word, now, kind)
+    match now & kind & WANTED {
+        0 => Call::Nothing,
+        _ => take(word, now, kind),
+    }
 }
 
 #[cold]
 #[inline(never)]
-fn take(word: &AtomicU32, mut now: u32, kind: u32) -> bool {
+fn take(word: &AtomicU32, mut now: u32, kind: u32) -> Call {
     for _ in 0..TRIES {
         if now & kind & WANTED == 0 {
-            return false;
+            return Call::Nothing;
         }
         match word.compare_exchange(now, now & UNSEEN, Ordering::AcqRel, Ordering::Relaxed) {
-            Ok(_) => return true,
+            Ok(_) if now & INTERRUPT != 0 => return Call::Interrupt,
+            Ok(_) => return Call::Ring,
             Err(other) => now = other,
         }
     }
-    true
+    Call::Ring
 }
 
 #[cfg(all(test, loom))]
@@ -142,7 +167,7 @@ mod model {
         fn publish(&self, kind: u32) {
             let ring = if kind == CONTROL { &self.control } else { &self.message };
             ring.store(true, Ordering::Release);
-            if call(&self.word, kind) {
+            if call(&self.word, kind) != Call::Nothing {
                 self.rung.swap(true, Ordering::AcqRel); // as the kernel's counter
             }
         }
@@ -261,6 +286,78 @@ mod model {
         });
     }
 
+    /// A computing receiver that peers signal: a packet is found, or signalled for, to the thread that was named.
+    #[test]
+    fn a_receiver_that_computes_is_interrupted_for_what_it_has_not_seen() {
+        loom::model(|| {
+            let world = World::new();
+            let target = Arc::new(AtomicU32::new(0));
+            let sender = {
+                let (world, target) = (world.clone(), target.clone());
+                thread::spawn(move || {
+                    world.message.store(true, Ordering::Release);
+                    match call(&world.word, MESSAGE) {
+                        Call::Interrupt => Some(target.load(Ordering::Relaxed)),
+                        Call::Ring => panic!("no thread of the receiver sleeps"),
+                        Call::Nothing => None,
+                    }
+                })
+            };
+            target.store(7, Ordering::Relaxed);
+            let _ = arm(&world.word, MESSAGE | CONTROL | INTERRUPT);
+            let seen = world.sees(MESSAGE);
+            let signalled = sender.join().unwrap();
+            assert!(seen || signalled.is_some(), "neither found nor signalled for");
+            assert!(signalled.is_none_or(|thread| thread == 7), "a thread that was not named");
+        });
+    }
+
+    /// The receiver computes, then polls, then sleeps. A packet that comes once it polls interrupts nobody; one that comes
+    /// once it sleeps rings.
+    #[test]
+    fn a_receiver_that_polls_or_sleeps_is_not_interrupted() {
+        for sleeps in [false, true] {
+            loom::model(move || {
+                let world = World::new();
+                let _ = arm(&world.word, MESSAGE | CONTROL | INTERRUPT);
+                let polls = Arc::new(AtomicBool::new(false));
+                let sender = {
+                    let (world, polls) = (world.clone(), polls.clone());
+                    thread::spawn(move || {
+                        let late = polls.load(Ordering::Acquire);
+                        world.message.store(true, Ordering::Release);
+                        (late, call(&world.word, MESSAGE))
+                    })
+                };
+                match sleeps {
+                    true => drop(arm(&world.word, MESSAGE | CONTROL)),
+                    false => drop(leave(&world.word)),
+                }
+                polls.store(true, Ordering::Release);
+                let seen = world.sees(MESSAGE);
+                let (late, call) = sender.join().unwrap();
+                assert!(!late || call != Call::Interrupt, "interrupted in vain");
+                assert!(seen || call != Call::Nothing || !sleeps, "slept through");
+            });
+        }
+    }
+
+    /// Many packets, one signal, until the receiver asks again.
+    #[test]
+    fn a_burst_interrupts_once() {
+        loom::model(|| {
+            let world = World::new();
+            let _ = arm(&world.word, MESSAGE | CONTROL | INTERRUPT);
+            let send = |kind| {
+                let world = world.clone();
+                thread::spawn(move || call(&world.word, kind) == Call::Interrupt)
+            };
+            let senders = [send(MESSAGE), send(CONTROL)];
+            let signals = senders.map(|sender| u32::from(sender.join().unwrap()));
+            assert_eq!(signals[0] + signals[1], 1);
+        });
+    }
+
     /// The track is full under short messages of a process that computes; its peer reads them, and pays before it
     /// sleeps. Reading is what a look finds, so the peer arms once more after it (`Core::settle`).
     #[test]
@@ -271,7 +368,7 @@ mod model {
                 let world = world.clone();
                 thread::spawn(move || {
                     for reads in [true, false] {
-                        if call(&world.word, ROOM_LATER) {
+                        if call(&world.word, ROOM_LATER) != Call::Nothing {
                             world.rung.swap(true, Ordering::AcqRel);
                         }
                         if reads {

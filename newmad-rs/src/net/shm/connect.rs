@@ -13,6 +13,7 @@ use super::loan::Loan;
 use super::{Life, Peer, Reach, Shm, cma};
 use crate::error::{Error, during};
 use crate::net::details::Details;
+use crate::net::segment::peer_bell::PeerBell;
 use crate::net::segment::{Geometry, Segment};
 use crate::sys;
 
@@ -77,13 +78,15 @@ impl Own {
         if !there.is_sound() {
             return Err(wrong("a geometry that makes no sense"));
         }
-        let reach = match self.cma.then(|| sys::peer_of(line.as_raw_fd())).flatten() {
-            Some((pid, _)) if cma::probe(pid, theirs.probe) => Reach::Process(pid),
+        let process = sys::peer_of(line.as_raw_fd()).map(|(pid, _)| pid).filter(|&pid| pid > 0);
+        let reach = match process.filter(|_| self.cma) {
+            Some(pid) if cma::probe(pid, theirs.probe) => Reach::Process(pid),
             _ => Reach::None,
         };
         // The bell may be shared with a process that makes writes to it block: it must not.
         rustix::fs::fcntl_setfl(&bell, OFlags::NONBLOCK)
             .map_err(during("setting up a peer's bell"))?;
+        let bell = PeerBell::new(bell, process);
         let mine = (&self.segment, &self.geometry);
         let theirs = (Arc::new(Segment::open(&memory, &there)?), &there);
         Peer::new(self.rank, mine, peer, theirs, bell, reach, Life::Line(line))

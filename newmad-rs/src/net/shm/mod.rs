@@ -17,6 +17,7 @@ use crate::net::packet::{Peek, Refused};
 use crate::net::ready::Ready;
 use crate::net::rings::Rings;
 use crate::net::segment::bell::{self, Bell};
+use crate::net::segment::peer_bell::PeerBell;
 use crate::net::segment::track::{Receiver, Sender};
 use crate::net::segment::{Geometry, Segment};
 use crate::sys;
@@ -65,7 +66,7 @@ pub(crate) struct Peer {
     /// What is left of the piece being read, and where.
     piece: Span,
     segment: Arc<Segment>,
-    bell: Arc<OwnedFd>,
+    bell: Arc<PeerBell>,
     reach: Reach,
     life: Option<Life>,
     gone: bool,
@@ -81,7 +82,7 @@ impl Peer {
         mine: (&Arc<Segment>, &Geometry),
         peer: u32,
         theirs: (Arc<Segment>, &Geometry),
-        bell: OwnedFd,
+        bell: PeerBell,
         reach: Reach,
         life: Life,
     ) -> Result<Peer, Error> {
@@ -111,7 +112,7 @@ impl Peer {
         }
         let copied = copy();
         if lent.leave() {
-            sys::ring(self.bell.as_raw_fd());
+            self.bell.ring();
         }
         Ok(copied)
     }
@@ -426,7 +427,7 @@ impl Driver for Shm {
         let (new, alone) = self.lent.withdraw();
         let here = |peer: &&Peer| matches!(peer.life, Some(Life::Here(_)));
         for peer in self.peers.iter().flatten().filter(here).filter(|_| new) {
-            sys::ring(peer.bell.as_raw_fd());
+            peer.bell.ring();
         }
         alone
     }

@@ -18,7 +18,7 @@ use crate::progress::policy::contract::{Asker, Choice, Limit, Policy, Request, S
 use crate::progress::policy::hints::Hint;
 use crate::progress::policy::hints::Method;
 use crate::progress::policy::history::Spin;
-use crate::progress::policy::load_aware::{LONG_SPIN, in_vain, poll_for, too_loaded};
+use crate::progress::policy::load_aware::{LONG_SPIN, in_vain, leaving, poll_for, too_loaded};
 
 /// What a µs of delay is worth, in µs of an otherwise idle core.
 const WORTH: u32 = 20;
@@ -78,7 +78,7 @@ impl Policy for Adaptive {
 
     fn choose(&self, request: &Request<'_>, load: &Snapshot) -> Choice {
         match request.asker {
-            Asker::Leaving => return Choice::new(Method::Block, "no other thread looks"),
+            Asker::Leaving => return leaving(load),
             Asker::Passing if spin(request, load).time.is_zero() => {
                 return Choice::new(Method::Block, "looking has not paid");
             }

@@ -19,6 +19,7 @@ pub enum Asker {
     Passing,
     /// A submitter or poller that leaves: from here on only the method of the answer finds events. [`Method::Poll`]: an
     /// idle virtual processor is woken to poll; without one, ticks poll.
+    /// [`Method::Interrupt`]: peers interrupt a busy virtual processor.
     Leaving,
 }
 

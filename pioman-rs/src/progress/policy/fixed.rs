@@ -1,9 +1,10 @@
-//! The policies that always do the same.
+//! The policies that always do the same; and `interrupt`, which does so for what is left pending.
 
 use std::time::Duration;
 
 use crate::progress::policy::contract::{Asker, Choice, Policy, Request, Snapshot};
 use crate::progress::policy::hints::Method;
+use crate::progress::policy::load_aware::LoadAware;
 
 /// Nothing sleeps in the kernel while something is pending.
 pub(crate) struct AlwaysPoll;
@@ -14,6 +15,9 @@ pub(crate) struct Always {
 }
 /// Only dedicated kernel threads poll.
 pub(crate) struct Dedicated;
+
+/// What is left pending while threads compute is found by interrupts; otherwise as [`LoadAware`].
+pub(crate) struct Interrupts;
 
 /// How often a poller sees whether it is still to poll.
 const LOOK: Duration = Duration::from_micros(100);
@@ -38,6 +42,19 @@ impl Policy for Always {
 
     fn choose(&self, _: &Request<'_>, _: &Snapshot) -> Choice {
         Choice::new(self.method, "always")
+    }
+}
+
+impl Policy for Interrupts {
+    fn name(&self) -> &str {
+        "interrupt"
+    }
+
+    fn choose(&self, request: &Request<'_>, load: &Snapshot) -> Choice {
+        match request.asker {
+            Asker::Leaving => Choice::new(Method::Interrupt, "always"),
+            _ => LoadAware.choose(request, load),
+        }
     }
 }
 

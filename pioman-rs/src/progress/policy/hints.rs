@@ -15,6 +15,9 @@ pub enum Method {
     Tick,
     /// By a kernel thread with a core of its own that does nothing but poll while something is pending.
     Dedicated,
+    /// By a signal that the peer sends to a virtual processor that computes; ticks look as well. For sources that can
+    /// ([`Source::can_interrupt`](crate::Source::can_interrupt)); nobody is interrupted who polls or sleeps.
+    Interrupt,
 }
 
 /// What the library knows of a request's duration.

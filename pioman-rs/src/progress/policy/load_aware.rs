@@ -34,7 +34,7 @@ impl Policy for LoadAware {
             Asker::Passing => {
                 return Choice::new(Method::Poll, "a poller that passes polls all sources");
             }
-            Asker::Leaving => return Choice::new(Method::Block, "no other thread looks"),
+            Asker::Leaving => return leaving(load),
             Asker::Waiter | Asker::Idle => {}
         }
         if let Some(choice) = too_loaded(request, load) {
@@ -56,6 +56,17 @@ impl Policy for LoadAware {
             return choice;
         }
         poll_for(spin, request.waited, "a core is idle")
+    }
+}
+
+/// How events are found while no thread looks. Without a background watcher (mode mono) the other way is a tick, which
+/// is up to a period late; a signal takes some microseconds. With one, the watcher's own wake-up is as quick, and
+/// interrupts no computation where a core is idle.
+#[inline]
+pub(crate) fn leaving(load: &Snapshot) -> Choice {
+    match load.has_watcher {
+        true => Choice::new(Method::Block, "no other thread looks"),
+        false => Choice::new(Method::Interrupt, "no thread sleeps for it, and ticks come late"),
     }
 }
 

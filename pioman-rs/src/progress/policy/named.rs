@@ -4,13 +4,20 @@ use std::sync::Arc;
 
 use crate::progress::policy::adaptive::Adaptive;
 use crate::progress::policy::contract::Policy;
-use crate::progress::policy::fixed::{Always, AlwaysPoll, Dedicated};
+use crate::progress::policy::fixed::{Always, AlwaysPoll, Dedicated, Interrupts};
 use crate::progress::policy::hints::Method;
 use crate::progress::policy::load_aware::LoadAware;
 
 /// Names of the policies that come with this crate.
-pub const NAMES: [&str; 6] =
-    ["always-poll", "always-block", "timer-only", "dedicated", "load-aware", "adaptive"];
+pub const NAMES: [&str; 7] = [
+    "always-poll",
+    "always-block",
+    "timer-only",
+    "dedicated",
+    "interrupt",
+    "load-aware",
+    "adaptive",
+];
 
 /// The policy of this name ([`NAMES`]).
 pub fn by_name(name: &str) -> Option<Arc<dyn Policy>> {
@@ -19,6 +26,7 @@ pub fn by_name(name: &str) -> Option<Arc<dyn Policy>> {
         "always-block" => Arc::new(Always { name: "always-block", method: Method::Block }),
         "timer-only" => Arc::new(Always { name: "timer-only", method: Method::Tick }),
         "dedicated" => Arc::new(Dedicated),
+        "interrupt" => Arc::new(Interrupts),
         "load-aware" => Arc::new(LoadAware),
         "adaptive" => Arc::new(Adaptive),
         _ => return None,
