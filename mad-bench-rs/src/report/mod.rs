@@ -228,6 +228,8 @@ mod tests {
         let of = |side, progression, median| {
             let keys = [
                 ("driver", "shm"),
+                ("mode", "smp"),
+                ("policy", "auto"),
                 ("library", "newmad"),
                 ("progression", progression),
                 ("size", "1048576"),

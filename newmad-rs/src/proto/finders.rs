@@ -35,6 +35,7 @@ const NAMES: [[&str; 4]; Point::ALL.len()] = [
     ["wait own", "wait near", "wait far", "wait elsewhere"],
     ["call own", "call near", "call far", "call elsewhere"],
     ["dedicated own", "dedicated near", "dedicated far", "dedicated elsewhere"],
+    ["interrupt own", "interrupt near", "interrupt far", "interrupt elsewhere"],
 ];
 
 /// No place of the topology.
@@ -69,7 +70,8 @@ impl Finders {
     #[cold]
     pub(crate) fn count(&self, point: Point, mine: u16) {
         // A virtual processor looks on its own behalf where it idles and switches.
-        let by_rank = matches!(point, Point::Wait | Point::Library | Point::Tick);
+        let by_rank =
+            matches!(point, Point::Wait | Point::Library | Point::Tick | Point::Interrupt);
         let rank = if by_rank { RANK.if_made(Cell::get).unwrap_or(0) } else { 0 };
         let home = self.homes[usize::from(mine)].load(Relaxed);
         let whose = whose(rank == u32::from(mine) + 1, home, self.here());

@@ -26,19 +26,22 @@ pub(crate) fn ask_for_signal(ask: impl FnOnce() -> bool, is_busy: impl FnOnce() 
 #[cfg(all(test, loom))]
 mod model {
     use super::*;
-    use crate::shim::{AtomicBool, AtomicU32};
-    use loom::sync::Arc;
+    use crate::shim::AtomicBool;
     use loom::sync::atomic::Ordering::*;
+    use loom::sync::{Arc, Mutex};
     use loom::thread;
 
-    const RING: u32 = 1;
-    const SIGNAL: u32 = 2;
+    #[derive(Clone, Copy, PartialEq)]
+    enum Tell {
+        Nobody,
+        Sleeper,
+        Busy,
+    }
 
     /// One source with one event, and one virtual processor.
     struct World {
-        /// What the peer is to do: nothing, ring, or signal.
-        word: AtomicU32,
-        event: AtomicBool,
+        /// Whom the peer is to tell, and whether the event is there. A lock, so that the fences of this file are alone.
+        source: Mutex<(Tell, bool)>,
         pending: AtomicBool,
         busy: AtomicBool,
         /// A sleeper was rung.
@@ -47,21 +50,19 @@ mod model {
 
     impl World {
         fn new() -> Arc<World> {
-            let no = || AtomicBool::new(false);
             Arc::new(World {
-                word: AtomicU32::new(0),
-                event: no(),
-                pending: no(),
+                source: Mutex::new((Tell::Nobody, false)),
+                pending: AtomicBool::new(false),
                 busy: AtomicBool::new(true),
-                rung: no(),
+                rung: AtomicBool::new(false),
             })
         }
 
         /// As a source's `arm` and `arm_interrupt`. False: the look has found the event.
-        fn arm(&self, how: u32) -> bool {
-            self.word.swap(how, AcqRel);
-            fence(SeqCst);
-            !self.event.load(Acquire)
+        fn arm(&self, whom: Tell) -> bool {
+            let mut source = self.source.lock().unwrap();
+            source.0 = whom;
+            !source.1
         }
 
         /// As `Driver::arm`, by a thread that leaves a request pending. True: it has found the event.
@@ -69,13 +70,13 @@ mod model {
             self.pending.store(true, Relaxed);
             loop {
                 let asked = match self.busy.load(Relaxed) {
-                    true => ask_for_signal(|| self.arm(SIGNAL), || self.busy.load(Relaxed)),
-                    false => self.arm(RING),
+                    true => ask_for_signal(|| self.arm(Tell::Busy), || self.busy.load(Relaxed)),
+                    false => self.arm(Tell::Sleeper),
                 };
                 if asked {
                     return false;
                 }
-                if self.event.load(Acquire) {
+                if self.source.lock().unwrap().1 {
                     return true;
                 }
             }
@@ -85,14 +86,15 @@ mod model {
         fn become_idle(&self) -> bool {
             self.busy.store(false, Relaxed);
             fence(SeqCst);
-            self.pending.load(Relaxed) && !self.arm(RING)
+            self.pending.load(Relaxed) && !self.arm(Tell::Sleeper)
         }
 
         /// The peer. A signal is taken by a virtual processor that is not busy: at the end this one is not.
         fn send(&self) {
-            self.event.store(true, Release);
-            fence(SeqCst);
-            if self.word.swap(0, AcqRel) == RING {
+            let mut source = self.source.lock().unwrap();
+            let whom = std::mem::replace(&mut source.0, Tell::Nobody);
+            source.1 = true;
+            if whom == Tell::Sleeper {
                 self.rung.store(true, Relaxed);
             }
         }
