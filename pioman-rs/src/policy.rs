@@ -16,8 +16,9 @@
 //! | `always-block` | sleeps in the kernel | sleeps | does not look | the background watcher sleeps on it |
 //! | `timer-only` | sleeps | sleeps | does not look | ticks |
 //! | `dedicated` | sleeps | sleeps | does not look | a dedicated kernel thread polls |
-//! | `load-aware` | polls for a fixed time where a core is idle, then sleeps in the kernel | the same | looks | background watcher |
-//! | `adaptive` | polls for the time that history makes cheapest under the load | the same where a core is idle | looks, if that has paid | background watcher |
+//! | `interrupt` | as `load-aware` | as `load-aware` | looks | peers interrupt a virtual processor that computes, and ticks look; without one, or where the source cannot: background watcher |
+//! | `load-aware` | polls for a fixed time where a core is idle, then sleeps in the kernel | the same | looks | background watcher; without one, as `interrupt` |
+//! | `adaptive` | polls for the time that history makes cheapest under the load | the same where a core is idle | looks, if that has paid | background watcher; without one, as `interrupt` |
 //!
 //! Rejected: a policy that is told of events and sets methods (then each one has to keep the invariant, and a wrong one
 //! hangs programs); asking it at every poll (an answer costs as much as a look).

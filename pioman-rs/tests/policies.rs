@@ -256,6 +256,9 @@ fn a_policy_that_panics_harms_nobody() {
     all_complete(&runtime, Hint::Short.into(), false, |_| {});
 }
 
+const METHODS: [Method; 5] =
+    [Method::Poll, Method::Block, Method::Tick, Method::Dedicated, Method::Interrupt];
+
 /// Answers anything, and counts who has asked.
 struct Random([AtomicUsize; 4]);
 
@@ -265,8 +268,7 @@ impl Policy for Random {
     }
     fn choose(&self, request: &Request<'_>, _: &Snapshot) -> Choice {
         let n = self.0[request.asker as usize].fetch_add(1, SeqCst);
-        let methods = [Method::Poll, Method::Block, Method::Tick, Method::Dedicated];
-        let choice = Choice::new(methods[n.wrapping_mul(7) / 3 % 4], "any");
+        let choice = Choice::new(METHODS[n.wrapping_mul(7) / 3 % METHODS.len()], "any");
         if n.is_multiple_of(2) { choice.again(Duration::from_micros(100)) } else { choice }
     }
 }
@@ -373,8 +375,7 @@ fn a_lone_wait_ends_whatever_is_answered() {
             Choice::new(if waits { self.0 } else { self.1 }, "a test")
         }
     }
-    let methods = [Method::Poll, Method::Block, Method::Tick, Method::Dedicated];
-    let answers = methods.into_iter().flat_map(|wait| methods.map(|leave| (wait, leave)));
+    let answers = METHODS.into_iter().flat_map(|wait| METHODS.map(|leave| (wait, leave)));
     for ((wait, leave), mode) in answers.flat_map(|pair| MODES.map(|mode| (pair, mode))) {
         let manager = || Manager::builder().mode(mode).policy(Arc::new(Pair(wait, leave)));
         let runtime = Runtime::build(manager(), marcel::Runtime::builder().vps(1)).unwrap();
