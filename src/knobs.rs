@@ -5,6 +5,7 @@ use marcel::plumbing::knob::Knob;
 use serde_json::json;
 
 use mad_bench::knobs as names;
+use mad_bench::knobs::choices::{Choice, choices};
 use mad_bench::out::{self, Exit, Outcome};
 
 /// What `--oversubscribed` sets, where the user has not set it: one compute virtual processor per process. (Not waits that
@@ -29,8 +30,8 @@ pub(crate) struct KnobsArgs {
     /// A Markdown table of names, values and meanings: the documentation is made of it
     #[arg(long)]
     markdown: bool,
-    /// How events would be looked for with these knobs, and why: the policy's answers, and the formula for the time to
-    /// poll with what a wake-up by the kernel costs on this machine now
+    /// What is chosen by measurement with these knobs, and why: how messages move, with the value, where it comes from and
+    /// the figures behind it; then how events would be looked for, with what a wake-up by the kernel costs now
     #[arg(long, conflicts_with_all = ["json", "markdown"])]
     explain: bool,
 }
@@ -48,7 +49,13 @@ fn explain() -> Outcome {
     let manager = pioman::Manager::builder().build().map_err(|e| Exit::Failed(e.to_string()))?;
     let measured = manager.measure_wake_up();
     measured.map_err(|e| Exit::Failed(format!("measuring a wake-up by the kernel: {e}")))?;
-    out::print(&manager.explain().to_string())
+    let choices = choices().map_err(|e| Exit::Failed(e.to_string()))?;
+    let mut table = out::table(&["chosen", "value", "from", "why"]);
+    for Choice { what, value, from, why, .. } in &choices {
+        table.add_row([what, value, &from.to_string(), why]);
+    }
+    out::print(&table.trim_fmt())?;
+    out::print(&format!("\n{}", manager.explain()))
 }
 
 /// Prints the table.

@@ -3,6 +3,7 @@
 use clap::builder::PossibleValuesParser;
 use marcel::plumbing::knob::{Kind, Knob};
 
+pub use newmad::plumbing::choices;
 pub use newmad::plumbing::knobs::{unknown, warn_of_unknown};
 
 /// The knobs of every crate, with the crate's name.

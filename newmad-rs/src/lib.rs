@@ -38,6 +38,8 @@ mod bootstrap;
 #[cfg(not(loom))]
 mod callback;
 #[cfg(not(loom))]
+mod choices;
+#[cfg(not(loom))]
 pub mod coll;
 mod collect;
 #[cfg(not(loom))]

@@ -8,6 +8,11 @@ pub mod knobs {
 
 pub use crate::net::shm::cma::cma_works;
 
+/// What a session chooses by measurement, and from what.
+pub mod choices {
+    pub use crate::choices::{Choice, Origin, choices};
+}
+
 /// The control network of many processes, in virtual time.
 pub mod control_network {
     pub use crate::connect::network::simulation::{Counts, requests};

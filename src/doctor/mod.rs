@@ -4,6 +4,7 @@
 //! Checks are functions that give a [`Finding`]; [`probe`] holds those that need a second process, `kernel`
 //! the system calls tried, `limits` what is only read, `program` what a program is.
 
+mod choices;
 mod finding;
 mod kernel;
 mod limits;
@@ -37,7 +38,7 @@ pub(crate) struct DoctorArgs {
 
 /// Tries everything and prints it.
 pub(crate) fn run(args: &DoctorArgs) -> Outcome {
-    let checks: [fn() -> Finding; 20] = [
+    let checks: [fn() -> Finding; 21] = [
         limits::cores,
         limits::hwloc,
         limits::clock,
@@ -58,6 +59,7 @@ pub(crate) fn run(args: &DoctorArgs) -> Outcome {
         limits::verbs,
         limits::user_interrupts,
         limits::perf_events,
+        choices::measured,
     ];
     let findings: Box<dyn Iterator<Item = Finding>> = match &args.program {
         Some(program) => Box::new(program::findings(program)?.into_iter()),

@@ -36,7 +36,7 @@ mod recorder;
 mod revoke;
 mod run;
 mod scratch;
-mod shared;
+pub(crate) mod shared;
 #[cfg(test)]
 mod simulator;
 mod straight;

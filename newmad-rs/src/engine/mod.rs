@@ -29,7 +29,7 @@ mod source;
 mod spin;
 #[cfg(test)]
 mod tests;
-mod wait;
+pub(crate) mod wait;
 
 pub use locking::Locking;
 pub(crate) use wait::look_beside;

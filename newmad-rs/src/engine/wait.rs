@@ -14,9 +14,9 @@ use crate::request::{Op, Request};
 
 /// How long the waiter of a long message polls in vain before the I/O manager says how to wait: about what a sleep
 /// costs.
-const STAY: Duration = Duration::from_micros(5);
+pub(crate) const STAY: Duration = Duration::from_micros(5);
 /// The same over sockets alone: what comes next is a system call of the peer's away, which copies some 100 KiB.
-const STAY_SOCKETS: Duration = Duration::from_micros(50);
+pub(crate) const STAY_SOCKETS: Duration = Duration::from_micros(50);
 /// Polls between two looks at the clock.
 const POLLS: u32 = 8;
 /// From this length on a message takes longer than a spin is worth.

@@ -24,7 +24,7 @@ use crate::trace;
 use crate::wire::{Header, Malformed, PUT, TO_RECEIVER};
 
 /// Bytes copied in one round.
-const PIECE: usize = 256 * 1024;
+pub(crate) const PIECE: usize = 256 * 1024;
 /// Rounds that a copy lets pass for the other side to come to wait, too: less than a microsecond.
 const GRACE: u32 = 16;
 

@@ -5,7 +5,8 @@ pub(crate) mod departures;
 mod extensions;
 mod open;
 mod sample;
-mod settings;
+pub(crate) mod settings;
+pub(crate) mod threshold;
 
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;

@@ -7,6 +7,7 @@ use marcel::plumbing::KernelMutex;
 use pioman::Manager;
 
 use super::settings::Settings;
+use super::threshold::{SHM_THRESHOLD, TCP_THRESHOLD, threshold};
 use super::{Ending, Inner, Process, Session, sample};
 use crate::bootstrap::{self, Alone};
 use crate::connect::mail::Mail;
@@ -21,14 +22,10 @@ use crate::net::segment::Geometry;
 use crate::net::{AnyDriver, Driver as _, local};
 use crate::proto::core::Core;
 use crate::proto::next::Tuning;
-use crate::sampling::{Source, THRESHOLDS};
+use crate::sampling::Source;
 use crate::strategy::Strategy;
 use crate::sys;
 use crate::wire::MAX_RAILS;
-
-/// Rendezvous threshold unless `NMAD_RDV_THRESHOLD` says otherwise.
-const SHM_THRESHOLD: usize = 16 * 1024;
-const TCP_THRESHOLD: usize = 64 * 1024;
 
 /// What carries the messages between processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -205,11 +202,7 @@ impl Builder {
             (Some(Driver::Tcp), _) => ("tcp", TCP_THRESHOLD),
             (None, Some(network)) => (network.name(), TCP_THRESHOLD),
         };
-        let threshold = settings
-            .rdv_threshold
-            .or_else(|| sampling.threshold(name, settings.cma))
-            .or_else(|| (settings.sampling == Source::Now).then_some(THRESHOLDS.1 as usize))
-            .unwrap_or(usual);
+        let (threshold, _) = threshold(&settings, &sampling, name, usual);
         let ranks = match count {
             None => Ranks::one_each(size),
             Some(count) => Ranks::new(&bootstrap::counts(&mut *boot, count, deadline)?)?,

@@ -40,3 +40,4 @@ mod tests;
 mod wait;
 
 pub(super) use exchange::fits;
+pub(crate) use wait::BUDGET;

@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::net::segment::notice::Words;
 
 /// How long a member looks before it sleeps, at least: a few times what a message takes from a peer that is here already.
-pub(super) const BUDGET: Duration = Duration::from_micros(20);
+pub(crate) const BUDGET: Duration = Duration::from_micros(20);
 /// And at most: after sleeps that were shorter than this. (Members that all sleep a little wake each other for ever: 40
 /// to 70 µs for a barrier that takes 5 to 10 where they look, and give their cores to each other.)
 const LONG: Duration = Duration::from_micros(200);

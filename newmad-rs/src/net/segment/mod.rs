@@ -51,9 +51,9 @@ const WAITERS: usize = 128;
 /// the other side comes to it, and that a ring of them stays there: 16 or 32 KiB, half a MiB in all. (Smaller pieces
 /// cost more turns, larger ones make the second copy of a short message wait for the first; two in flight are too
 /// few. Stores around the cache, in either copy, halve the speed unless the messages are larger than the caches.)
-const LARGE_SLOTS: usize = 32;
+pub(crate) const LARGE_SLOTS: usize = 32;
 /// Bytes of each of them, a line for word and header included.
-const LARGE_SIZE: usize = 16 * 1024 + 64;
+pub(crate) const LARGE_SIZE: usize = 16 * 1024 + 64;
 
 /// Sizes from which the layout follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

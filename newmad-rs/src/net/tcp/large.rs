@@ -10,7 +10,7 @@ use crate::net::packet::Peek;
 use crate::wire::{Header, Kind, LONG};
 
 /// Most payload bytes of one piece.
-const PIECE: usize = 1 << 20;
+pub(crate) const PIECE: usize = 1 << 20;
 
 /// The piece that is being sent.
 struct Outgoing {

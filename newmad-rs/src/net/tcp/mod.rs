@@ -11,7 +11,7 @@ use crate::net::rings::Rings;
 use crate::wire::Header;
 
 pub(crate) mod connect;
-mod large;
+pub(crate) mod large;
 mod peer;
 mod readiness;
 mod small;

@@ -1,0 +1,102 @@
+//! From which size on a session announces its messages, and why that.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use super::settings::Settings;
+use crate::sampling::{Sampling, Source, THRESHOLDS, default_path};
+
+/// Rendezvous threshold unless something else says otherwise.
+pub(crate) const SHM_THRESHOLD: usize = 16 * 1024;
+pub(crate) const TCP_THRESHOLD: usize = 64 * 1024;
+
+/// Where a value comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Origin {
+    /// The user has set this knob.
+    User(&'static str),
+    /// This file, which `mad sample` has written.
+    Cache(PathBuf),
+    /// It is measured when a session opens.
+    AtOpening,
+    /// It was tried out just now.
+    Tried,
+    /// Nothing was measured.
+    BuiltIn,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Origin::User(knob) => write!(f, "set by {knob}"),
+            Origin::Cache(path) => write!(f, "measured by mad sample: {}", path.display()),
+            Origin::AtOpening => f.write_str("measured when a session opens"),
+            Origin::Tried => f.write_str("tried out now"),
+            Origin::BuiltIn => f.write_str("built in"),
+        }
+    }
+}
+
+/// From which size on a message over this rail is asked for first. `usual`: where nothing is known.
+pub(crate) fn threshold(
+    settings: &Settings,
+    sampling: &Sampling,
+    rail: &str,
+    usual: usize,
+) -> (usize, Origin) {
+    if let Some(set) = settings.rdv_threshold {
+        return (set, Origin::User("NMAD_RDV_THRESHOLD"));
+    }
+    match (sampling.threshold(rail, settings.cma), &settings.sampling) {
+        (Some(crossing), source) => {
+            let path = file(source).unwrap_or_default();
+            (crossing, Origin::Cache(path))
+        }
+        // Short messages are measured up to the threshold, so it is as high as it may come out.
+        (None, Source::Now) => (THRESHOLDS.1 as usize, Origin::AtOpening),
+        (None, _) => (usual, Origin::BuiltIn),
+    }
+}
+
+/// The file that figures come from, if there is one.
+pub(crate) fn file(source: &Source) -> Option<PathBuf> {
+    match source {
+        Source::File(path) => Some(path.clone()),
+        Source::Cache => default_path().filter(|path| path.exists()),
+        Source::Now | Source::Off => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sampling::Protocol;
+
+    fn sampled() -> Sampling {
+        let mut sampling = Sampling::new();
+        for bytes in [1024, 4096, 16384, 65536, 1 << 20] {
+            sampling.add("shm", Protocol::Eager, bytes, 1_000 + bytes);
+            sampling.add("shm", Protocol::Fragments, bytes, 6_000 + bytes / 2);
+        }
+        sampling
+    }
+
+    #[test]
+    fn a_threshold_says_where_it_comes_from() {
+        let mut settings = Settings::read().unwrap();
+        let nothing = Sampling::new();
+        settings.rdv_threshold = None;
+        settings.sampling = Source::Off;
+        assert_eq!(threshold(&settings, &nothing, "shm", 7), (7, Origin::BuiltIn));
+        settings.sampling = Source::Now;
+        assert_eq!(threshold(&settings, &nothing, "shm", 7).1, Origin::AtOpening);
+        settings.sampling = Source::File("/figures".into());
+        let (value, from) = threshold(&settings, &sampled(), "shm", 7);
+        assert_eq!((value, from), (9 * 1024, Origin::Cache("/figures".into())));
+        assert_eq!(threshold(&settings, &sampled(), "tcp", 7), (7, Origin::BuiltIn));
+        settings.rdv_threshold = Some(5);
+        let from = threshold(&settings, &sampled(), "shm", 7).1;
+        assert_eq!(from.to_string(), "set by NMAD_RDV_THRESHOLD");
+    }
+}
