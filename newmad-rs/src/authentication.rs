@@ -25,12 +25,21 @@ pub const PROOF: usize = 32;
 /// Bytes of a challenge.
 pub const CHALLENGE: usize = NONCE + PROOF;
 
+/// A key for that purpose, which says nothing about the key that it is made from, nor about those for other purposes.
+#[must_use]
+pub fn derive(key: &[u8; KEY], purpose: &[u8]) -> [u8; KEY] {
+    // A key is always found; the zeros in its place would open nothing that expects a proof.
+    prove(key, Role::Purpose, purpose, &[]).unwrap_or([0; KEY])
+}
+
 /// The role of the process that proves that it knows the key.
 #[derive(Clone, Copy)]
 enum Role {
     Caller = 1,
     Called = 2,
     Member = 3,
+    /// No process: a key for another purpose.
+    Purpose = 4,
 }
 
 fn mac(key: &[u8; KEY], role: Role, hello: &[u8], nonce: &[u8]) -> Option<Hmac<Sha256>> {

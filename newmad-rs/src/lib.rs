@@ -69,6 +69,8 @@ mod pack;
 #[cfg(not(loom))]
 pub mod plumbing;
 #[cfg(not(loom))]
+pub mod port;
+#[cfg(not(loom))]
 mod proto;
 #[cfg(not(loom))]
 pub mod raw;
@@ -137,7 +139,7 @@ pub use api::scope::{InScope, Scope, ScopedRequest};
 #[cfg(not(loom))]
 pub use api::several::{Waited, test_some, wait_all, wait_any, wait_some};
 #[cfg(not(loom))]
-pub use bootstrap::Launched;
+pub use bootstrap::{Launched, spawn::Command};
 #[cfg(not(loom))]
 pub use engine::Locking;
 #[cfg(not(loom))]
@@ -157,7 +159,10 @@ pub use rpc::{CallError, Client, Context, Priority, Reply, Rpc, Service, Service
 #[cfg(not(loom))]
 pub use run::{run, run_ranks};
 #[cfg(not(loom))]
-pub use session::{ANY, Builder, Connection, Control, Driver, Origin, Session};
+pub use session::{
+    ANY, Builder, Connection, Control, Driver, Introduction, Origin, ProcessManager, Session,
+    Spawned,
+};
 #[cfg(all(any(test, fuzzing), not(loom)))]
 #[doc(hidden)]
 pub use testing::fuzzing;

@@ -3,7 +3,10 @@
 use std::time::Instant;
 
 use super::piece;
+use super::spawn::Spawner;
+use crate::authentication::KEY;
 use crate::error::Error;
+use crate::sys;
 
 /// Most pieces of a card.
 pub(super) const PIECES: usize = 64;
@@ -28,6 +31,19 @@ pub(crate) trait Bootstrap: Send {
 
     /// The value that rank `owner` has put.
     fn get(&mut self, owner: u32, key: &str, deadline: Instant) -> Result<String, Error>;
+
+    /// The key of process `rank`, if it is known otherwise than by its card.
+    fn key_of(&self, _rank: u32) -> Option<[u8; KEY]> {
+        None
+    }
+
+    /// The name of this job, the same in all its processes, which no other job has.
+    fn job(&mut self, deadline: Instant) -> Result<String, Error>;
+
+    /// What it can do for a job that runs already; `None`: nothing.
+    fn spawner(&mut self) -> Option<&mut dyn Spawner> {
+        None
+    }
 
     /// Nothing more will be asked.
     fn finish(&mut self) -> Result<(), Error>;
@@ -96,6 +112,7 @@ fn unsound(rank: u32) -> Error {
 #[derive(Default)]
 pub(crate) struct Alone {
     pub(super) values: Vec<(String, String)>,
+    job: String,
 }
 
 impl Bootstrap for Alone {
@@ -118,6 +135,12 @@ impl Bootstrap for Alone {
     fn get(&mut self, owner: u32, key: &str, _: Instant) -> Result<String, Error> {
         let found = self.values.iter().find(|(name, _)| name == key);
         found.map(|(_, value)| value.clone()).ok_or_else(|| unsound(owner))
+    }
+    fn job(&mut self, _: Instant) -> Result<String, Error> {
+        if self.job.is_empty() {
+            self.job = format!("alone-{:032x}", u128::from_be_bytes(sys::random()?));
+        }
+        Ok(self.job.clone())
     }
     fn finish(&mut self) -> Result<(), Error> {
         Ok(())

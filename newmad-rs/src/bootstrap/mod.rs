@@ -18,6 +18,7 @@
 //! for nothing).
 
 mod counts;
+mod introduced;
 mod launched;
 mod manager;
 pub(crate) mod piece;
@@ -26,17 +27,21 @@ mod pmi2;
 mod pmix;
 #[cfg(test)]
 mod real;
+mod shared;
+pub(crate) mod spawn;
 mod wire;
 
 use std::time::Instant;
 
 use crate::error::Error;
 pub(crate) use counts::counts;
+pub(crate) use introduced::Introduced;
 pub use launched::Launched;
 pub(crate) use manager::{Alone, Bootstrap};
 use pmi1::Pmi1;
 use pmi2::Pmi2;
 use pmix::Pmix;
+pub(crate) use shared::Shared;
 use wire::Wire;
 
 /// What the environment offers, or what `NMAD_BOOTSTRAP` asks for.

@@ -2,11 +2,12 @@
 //!
 //! One line per request and answer, `cmd=name key=value ...`: `init` (which settles the version), `get_maxes` and
 //! `get_my_kvsname`, `put` and `barrier_in` when a session opens, `get` for each peer that it talks to, and `finalize`
-//! when it closes.
+//! when it closes. Meanwhile it may ask for more processes (`mcmd=spawn … endcmd`).
 
 use std::time::{Duration, Instant};
 
 use super::manager::Bootstrap;
+use super::spawn::{Command, NOTE, Spawner, was_spawned};
 use super::wire::{Wire, failed, lost, shorten};
 use crate::error::Error;
 use crate::sys;
@@ -104,15 +105,132 @@ impl Bootstrap for Pmi1 {
         Ok(value.to_owned())
     }
 
+    fn job(&mut self, _: Instant) -> Result<String, Error> {
+        Ok(self.kvs.clone())
+    }
+
+    fn spawner(&mut self) -> Option<&mut dyn Spawner> {
+        Some(self)
+    }
+
     fn finish(&mut self) -> Result<(), Error> {
         let deadline = sys::deadline(Duration::from_secs(5));
         self.ask("cmd=finalize", "finalize_ack", deadline).map(drop)
     }
 }
 
+impl Spawner for Pmi1 {
+    fn spawn(
+        &mut self,
+        commands: &[Command],
+        note: &str,
+        deadline: Instant,
+    ) -> Result<String, Error> {
+        let request = request(commands, note)?;
+        let answer = ask(&mut self.wire, &request, "spawn_result", deadline)?;
+        match field(&answer, "rc") {
+            None | Some("0") => Ok(field(&answer, "jobid").unwrap_or_default().to_owned()),
+            Some(_) => {
+                let why = field(&answer, "msg")
+                    .map_or_else(|| shorten(&answer), |why| why.replace('_', " "));
+                Err(failed(format_args!("the process manager has started nothing: {why}")))
+            }
+        }
+    }
+
+    fn runs(&mut self, job: &str, deadline: Instant) -> Result<bool, Error> {
+        if !job.starts_with(MAD) {
+            return Ok(true);
+        }
+        let request = format!("cmd=mad_spawned jobid={job}");
+        let answer = self.ask(&request, "mad_spawned_result", deadline)?;
+        Ok(field(&answer, "runs") != Some("0"))
+    }
+
+    fn end(&mut self, job: &str, deadline: Instant) -> Result<(), Error> {
+        if !job.starts_with(MAD) {
+            return Ok(());
+        }
+        let request = format!("cmd=mad_spawned jobid={job} end=1");
+        self.ask(&request, "mad_spawned_result", deadline).map(drop)
+    }
+
+    fn note(&mut self, deadline: Instant) -> Result<Option<String>, Error> {
+        match was_spawned() {
+            true => self.get(0, NOTE, deadline).map(Some),
+            false => Ok(None),
+        }
+    }
+
+    fn program(&mut self, deadline: Instant) -> Result<Option<u32>, Error> {
+        let answer = self.ask("cmd=get_appnum", "appnum", deadline)?;
+        Ok(field(&answer, "appnum").and_then(|number| number.parse().ok()))
+    }
+
+    fn universe(&mut self, deadline: Instant) -> Result<Option<u32>, Error> {
+        let answer = self.ask("cmd=get_universe_size", "universe_size", deadline)?;
+        Ok(field(&answer, "size").and_then(|size| size.parse().ok()))
+    }
+}
+
+/// Names of jobs of `mad run`, which tells and does more than the protocol has.
+const MAD: &str = "mad-";
+
+/// The lines that ask for processes, without the last newline.
+fn request(commands: &[Command], note: &str) -> Result<String, Error> {
+    use std::fmt::Write;
+    let mut text = String::new();
+    for (at, command) in commands.iter().enumerate() {
+        let Command { program, args, processes, hints } = command;
+        let words = args.iter().chain(hints.iter().flat_map(|(key, value)| [key, value]));
+        if words.chain([program]).any(|word| word.contains(['\n', '\r'])) {
+            return Err(failed("PMI-1 passes no arguments and hints with a newline in them"));
+        }
+        let (total, so_far) = (commands.len(), at + 1);
+        // Writing to a string does not fail.
+        let _ = write!(
+            text,
+            "mcmd=spawn\nnprocs={processes}\nexecname={program}\ntotspawns={total}\nspawnssofar={so_far}\n"
+        );
+        for (at, arg) in args.iter().enumerate() {
+            let _ = writeln!(text, "arg{}={arg}", at + 1);
+        }
+        let _ = write!(
+            text,
+            "argcnt={}\npreput_num=1\npreput_key_0={NOTE}\npreput_val_0={note}\ninfo_num={}\n",
+            args.len(),
+            hints.len()
+        );
+        for (at, (key, value)) in hints.iter().enumerate() {
+            let _ = write!(text, "info_key_{at}={key}\ninfo_val_{at}={value}\n");
+        }
+        text.push_str(if so_far == total { "endcmd" } else { "endcmd\n" });
+    }
+    Ok(text)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn several_programs_are_one_request() {
+        let command = |program: &str, args: &[&str]| Command {
+            program: program.to_owned(),
+            args: args.iter().map(|&arg| arg.to_owned()).collect(),
+            processes: 2,
+            hints: vec![("wdir".into(), "/tmp".into())],
+        };
+        let text = request(&[command("a", &[]), command("b", &["x y", ""])], "port").unwrap();
+        assert_eq!(text.lines().filter(|line| *line == "endcmd").count(), 2);
+        for line in
+            ["execname=b", "spawnssofar=2", "arg1=x y", "arg2=", "argcnt=2", "preput_val_0=port"]
+        {
+            assert!(text.lines().any(|found| found == line), "{line}: {text}");
+        }
+        assert!(text.ends_with("endcmd"));
+        assert!(request(&[command("a", &["x\ncmd=abort"])], "port").is_err());
+    }
 
     #[test]
     fn answers_are_read_by_key() {

@@ -96,6 +96,12 @@ impl Bootstrap for Pmi2 {
         Ok(value.to_owned())
     }
 
+    fn job(&mut self, deadline: Instant) -> Result<String, Error> {
+        let answer = self.ask("cmd=job-getid;", "job-getid-response", deadline)?;
+        let name = field(&answer, "jobid").filter(|name| !name.is_empty());
+        name.map(str::to_owned).ok_or_else(|| failed("no name in job-getid-response"))
+    }
+
     fn finish(&mut self) -> Result<(), Error> {
         let deadline = sys::deadline(Duration::from_secs(5));
         self.ask("cmd=finalize;", "finalize-response", deadline).map(drop)

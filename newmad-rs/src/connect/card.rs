@@ -19,15 +19,17 @@ pub(crate) struct Card {
 }
 
 impl Card {
-    /// A card with a fresh key.
+    /// A card with that key, or a fresh one.
     pub(crate) fn new(
         rails: String,
         threshold: usize,
         ranks: u32,
         control: String,
         addresses: Vec<Address>,
+        key: Option<[u8; KEY]>,
     ) -> Result<Card, Error> {
-        Ok(Card { rails, threshold, ranks, control, key: sys::random()?, addresses })
+        let key = key.map_or_else(sys::random, Ok)?;
+        Ok(Card { rails, threshold, ranks, control, key, addresses })
     }
 
     /// As text without spaces.
@@ -102,7 +104,8 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     })
 }
 
-fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
+/// What [`hex`] wrote.
+pub(crate) fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
     let mut bytes = [0; N];
     if text.len() != 2 * N || !text.is_ascii() {
         return None;
@@ -120,7 +123,8 @@ mod tests {
     #[test]
     fn cards_travel_as_text_and_must_agree() {
         let addresses = vec![Address::Unix("newmad-1f".into()), "[::1]:80".parse().unwrap()];
-        let mine = Card::new("shm+tcp".into(), 16384, 2, "2/manager".into(), addresses).unwrap();
+        let mine =
+            Card::new("shm+tcp".into(), 16384, 2, "2/manager".into(), addresses, None).unwrap();
         assert_eq!(Card::decode(&mine.encode(), 1, &mine).unwrap(), mine);
         assert!(!mine.encode().contains([' ', ';']));
         let refusal = |other: Card| {

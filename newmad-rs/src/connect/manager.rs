@@ -34,11 +34,8 @@ impl ConnectionManager {
         start: Start,
         engine: &Arc<Engine>,
     ) -> Result<ConnectionManager, Error> {
-        let Start { timeouts, names, threshold, control, mail } = start;
+        let Start { timeouts, mut card, control, mail } = start;
         let until = sys::deadline(timeouts.connect);
-        let addresses = rails.iter().map(|rail| rail.listener.address.clone()).collect();
-        let mut card =
-            Card::new(names, threshold, engine.ranks().all(), control.text(), addresses)?;
         boot.publish(&card.encode(), until)?;
         boot.fence(until)?;
         let (rank, size) = (boot.rank(), boot.size());
@@ -139,6 +136,9 @@ mod tests {
         fn get(&mut self, _: u32, _: &str, _: Instant) -> Result<String, Error> {
             panic!("the process manager's client");
         }
+        fn job(&mut self, _: Instant) -> Result<String, Error> {
+            Ok("panics".into())
+        }
         fn finish(&mut self) -> Result<(), Error> {
             Ok(())
         }
@@ -156,7 +156,9 @@ mod tests {
         let timeouts = Timeouts { connect: minute, repair: minute };
         let mail = Mail::new(0, Ranks::one_each(2), Signals::new(2, 1).unwrap());
         let control = Shape { dimensions: None, cards_by_network: false };
-        let start = Start { timeouts, names: "shm".into(), threshold: 1024, control, mail };
+        let addresses = vec![rail.listener.address.clone()];
+        let card = Card::new("shm".into(), 1024, 2, control.text(), addresses, None).unwrap();
+        let start = Start { timeouts, card, control, mail };
         let start = ConnectionManager::start(Box::new(Panics), vec![rail], start, &engine);
         let error = start.err().unwrap().to_string();
         assert!(error.contains("the connection manager's thread"), "{error}");

@@ -45,8 +45,7 @@ mod ring;
 mod socket;
 mod thread;
 
-#[cfg(any(test, fuzzing))]
-pub(crate) use card::Card;
+pub(crate) use card::{Card, hex, unhex};
 pub(crate) use manager::ConnectionManager;
 pub(crate) use order::{Shape, Start, Timeouts};
 pub(crate) use rail::Rail;

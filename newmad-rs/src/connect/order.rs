@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::card::Card;
 use super::mail::Mail;
 use super::network::torus::Torus;
 
@@ -37,7 +38,7 @@ impl Shape {
     }
 
     /// As it is written in cards, so that all processes have the same.
-    pub(super) fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         let dimensions = self.dimensions.map_or("usual".into(), |count| count.to_string());
         format!("{dimensions}/{}", if self.cards_by_network { "network" } else { "manager" })
     }
@@ -46,9 +47,8 @@ impl Shape {
 /// What a connection manager starts with, beside its rails.
 pub(crate) struct Start {
     pub(crate) timeouts: Timeouts,
-    /// Of the rails, as `NMAD_DRIVER` has them.
-    pub(crate) names: String,
-    pub(crate) threshold: usize,
+    /// This process's.
+    pub(crate) card: Card,
     pub(crate) control: Shape,
     pub(crate) mail: Arc<Mail>,
 }

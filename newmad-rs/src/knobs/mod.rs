@@ -170,6 +170,16 @@ pub(crate) static TCP_ADDRESS: Knob = Knob {
               one for each, separated by commas, or one for all",
 };
 
+/// `NMAD_NAMES`: where names of services are.
+pub(crate) static NAMES: Knob = Knob {
+    name: "NMAD_NAMES",
+    kind: Kind::Text,
+    default: "",
+    unit: "",
+    meaning: "folder in which MPI_Publish_name keeps names, for programs that see it; only its user may write there; \
+              unset: newmad-names-USER in the folder for temporary files",
+};
+
 /// The names of the built-in strategies.
 pub const STRATEGIES: &[&str] = &["default", "aggreg", "prio", "split_balance"];
 
@@ -254,6 +264,7 @@ pub static KNOBS: &[Knob] = &[
     CHECKSUM,
     CREDIT,
     TCP_ADDRESS,
+    NAMES,
     STRATEGY,
     CHUNKS,
     REORDER,
@@ -279,6 +290,7 @@ const PASSED: &[&str] = &[
     "MAD_LOCAL_RANK",
     "MAD_LOCAL_SIZE",
     "MAD_PROXY",
+    "MAD_NOTE",
     "MAD_BENCH_NAMESPACES",
     "MAD_BENCH_ADDRESSES",
 ];

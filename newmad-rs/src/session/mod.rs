@@ -2,8 +2,12 @@
 
 mod control;
 pub(crate) mod departures;
+mod driver;
 mod extensions;
+mod introduction;
 mod open;
+mod prepare;
+mod process_manager;
 mod sample;
 pub(crate) mod settings;
 pub(crate) mod threshold;
@@ -17,13 +21,16 @@ use marcel::plumbing::{KernelMutex, budget};
 use pioman::{Manager, Point, SourceHandle};
 
 pub use control::Control;
-pub use open::{Builder, Driver};
+pub use driver::Driver;
+pub use introduction::Introduction;
+pub use open::Builder;
+pub use process_manager::{ProcessManager, Spawned};
 
 use self::departures::Departures;
 use self::extensions::Extensions;
 
 use crate::Status;
-use crate::bootstrap::Bootstrap;
+use crate::bootstrap::{Bootstrap as _, Shared};
 use crate::connect::ConnectionManager;
 use crate::connect::mail::Mail;
 use crate::engine::call_gate::{CallGate, OpenGate};
@@ -90,6 +97,7 @@ struct Process {
     mail: Arc<Mail>,
     /// Names of the rails, in their order.
     rails: Vec<&'static str>,
+    boot: Shared,
     extensions: Extensions,
     departures: Departures,
 }
@@ -98,7 +106,7 @@ struct Process {
 enum Ending {
     Nothing,
     /// A process without others.
-    Alone(Box<dyn Bootstrap>),
+    Alone(Shared),
     Connected(ConnectionManager),
 }
 
@@ -192,6 +200,11 @@ impl Session {
             }
             all
         })
+    }
+
+    /// The process manager, for what a process may ask it while the session is open.
+    pub fn process_manager(&self) -> ProcessManager {
+        ProcessManager::new(self.inner.process.boot.clone())
     }
 
     /// The I/O manager that looks for its events.

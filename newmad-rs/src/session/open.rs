@@ -1,70 +1,24 @@
 //! Opening a session: which rails, which peers, and the connection manager that makes links with them.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 
-use marcel::plumbing::KernelMutex;
 use pioman::Manager;
 
+use super::driver::Driver;
+use super::introduction::Introduction;
+use super::prepare::{Place, Prepared, start};
 use super::settings::Settings;
-use super::threshold::{SHM_THRESHOLD, TCP_THRESHOLD, threshold};
-use super::{Ending, Inner, Process, Session, sample};
-use crate::bootstrap::{self, Alone};
-use crate::connect::mail::Mail;
-use crate::connect::{ConnectionManager, Rail, Start, Timeouts};
+use super::threshold::SHM_THRESHOLD;
+use super::{Ending, Session};
+use crate::authentication::KEY;
+use crate::bootstrap::{self, Alone, Shared};
 use crate::driver::Network;
-use crate::engine::Engine;
-use crate::error::{Error, os};
-use crate::gate::config::Config;
+use crate::error::Error;
 use crate::gate::ranks::Ranks;
-use crate::gate::signals::Signals;
-use crate::net::segment::Geometry;
-use crate::net::{AnyDriver, Driver as _, local};
+use crate::net::{AnyDriver, local};
 use crate::proto::core::Core;
-use crate::proto::next::Tuning;
-use crate::sampling::Source;
 use crate::strategy::Strategy;
 use crate::sys;
-use crate::wire::MAX_RAILS;
-
-/// What carries the messages between processes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Driver {
-    /// Shared memory of one machine.
-    Shm,
-    /// TCP.
-    Tcp,
-    /// Nothing: a session of one process.
-    Local,
-}
-
-impl std::str::FromStr for Driver {
-    type Err = Error;
-    fn from_str(name: &str) -> Result<Driver, Error> {
-        match name {
-            "shm" => Ok(Driver::Shm),
-            "tcp" => Ok(Driver::Tcp),
-            "local" => Ok(Driver::Local),
-            other => Err(Error::UnknownDriver { name: other.to_owned() }),
-        }
-    }
-}
-
-impl std::fmt::Display for Driver {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Driver::Shm => "shm",
-            Driver::Tcp => "tcp",
-            Driver::Local => "local",
-        })
-    }
-}
-
-/// Rails as they are written in `NMAD_DRIVER`.
-fn names(rails: &[Driver]) -> String {
-    rails.iter().map(Driver::to_string).collect::<Vec<_>>().join("+")
-}
 
 /// Configures a [`Session`]; what is not set comes from the knobs.
 ///
@@ -178,91 +132,67 @@ impl Builder {
 
     /// `count`: several ranks a process, so many in this one; `None`: one.
     fn open_with(self, count: Option<u32>) -> Result<Vec<Session>, Error> {
-        let mut settings = Settings::read()?;
-        settings.strategy = self.strategy.or(settings.strategy);
-        settings.reorder &= !self.ordered;
-        let asked = match (&self.rails[..], &settings.driver) {
-            ([], Some(text)) => text.split('+').map(str::parse).collect::<Result<_, _>>()?,
-            ([], None) => Vec::new(),
-            (rails, _) => rails.to_vec(),
-        };
-        let manager = self.manager.map_or_else(|| Manager::builder().build(), Ok)?;
+        let settings = self.settings()?;
+        let asked = self.asked(&settings)?;
+        let manager = self.io_manager()?;
         let deadline = sys::deadline(settings.connect_timeout);
         let mut boot = bootstrap::from_environment(settings.bootstrap.as_deref(), deadline)?;
         let (rank, size) = (boot.rank(), boot.size());
-        let networks = self.networks;
-        let rails = match asked.is_empty() && networks.is_empty() {
-            true => vec![Driver::Shm],
-            false => asked,
-        };
-        check(&rails, networks.len(), size, &settings)?;
-        let sampling = settings.sampling.load()?;
-        let (name, usual) = match (rails.first(), networks.first()) {
-            (Some(Driver::Shm | Driver::Local), _) | (None, None) => ("shm", SHM_THRESHOLD),
-            (Some(Driver::Tcp), _) => ("tcp", TCP_THRESHOLD),
-            (None, Some(network)) => (network.name(), TCP_THRESHOLD),
-        };
-        let (threshold, _) = threshold(&settings, &sampling, name, usual);
+        let prepared = Prepared::new(settings, manager, asked, self.networks, (rank, size))?;
         let ranks = match count {
             None => Ranks::one_each(size),
             Some(count) => Ranks::new(&bootstrap::counts(&mut *boot, count, deadline)?)?,
         };
-        let place = Place { process: rank, ranks, threshold };
-        if size == 1 {
-            let mut world = local::world(1, settings.shm_slots, settings.shm_slot_size, true)?;
-            let driver = world.pop().map(AnyDriver::Shm).into_iter().collect();
-            let (sessions, _) = Session::start(place, driver, &settings, manager, |_| ())?;
-            sessions[0].inner.ends_with(Ending::Alone(boot));
-            return Ok(sessions);
+        let card = prepared.card(&ranks, None)?;
+        prepared.open(Shared::new(boot), ranks, card)
+    }
+
+    /// Prepares a session with processes that do not share a process manager with this one, or not for this: `rank` of
+    /// `size`, each of which is one process of the session. All of them prepare with the same `secret`, give each other
+    /// their [cards](Introduction::card), and then [open](Introduction::open). [`crate::port`] is a way to do that.
+    ///
+    /// ```
+    /// # fn give_to_all(card: &str) -> Vec<String> { vec![card.to_owned()] }
+    /// let introduction = newmad::Session::builder().introduce(0, 1, [7; 32])?;
+    /// let cards = give_to_all(introduction.card());
+    /// let session = introduction.open(cards)?;
+    /// # session.close()?;
+    /// # Ok::<(), newmad::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Builder::open`].
+    pub fn introduce(self, rank: u32, size: u32, secret: [u8; KEY]) -> Result<Introduction, Error> {
+        if rank >= size {
+            return Err(Error::Bootstrap(format!("process {rank} is none of {size}")));
         }
-        let mut addresses = settings.tcp_addresses.iter().cycle();
-        let (mut ends, mut drivers) = (Vec::new(), Vec::new());
-        for rail in &rails {
-            let (end, driver) = match (rail, addresses.clone().next()) {
-                (Driver::Tcp, Some(&address)) => {
-                    addresses.next();
-                    Rail::tcp(size, address)?
-                }
-                _ => {
-                    let (slots, slot_size) = (settings.shm_slots, settings.shm_slot_size);
-                    let geometry = Geometry { ranks: size as usize, slots, slot_size };
-                    Rail::shm(rank, geometry, settings.cma)?
-                }
-            };
-            ends.push(end);
-            drivers.push(driver);
+        let mut settings = self.settings()?;
+        // All cards are there, and their keys follow from the secret.
+        settings.control.cards_by_network = false;
+        let asked = self.asked(&settings)?;
+        let manager = self.io_manager()?;
+        let prepared = Prepared::new(settings, manager, asked, self.networks, (rank, size))?;
+        Introduction::new(prepared, secret)
+    }
+
+    fn settings(&self) -> Result<Settings, Error> {
+        let mut settings = Settings::read()?;
+        settings.strategy = self.strategy.clone().or(settings.strategy);
+        settings.reorder &= !self.ordered;
+        Ok(settings)
+    }
+
+    /// The rails that the program or the user asks for.
+    fn asked(&self, settings: &Settings) -> Result<Vec<Driver>, Error> {
+        match (&self.rails[..], &settings.driver) {
+            ([], Some(text)) => text.split('+').map(str::parse).collect(),
+            ([], None) if self.networks.is_empty() => Ok(vec![Driver::Shm]),
+            (rails, _) => Ok(rails.to_vec()),
         }
-        let mut names = names(&rails);
-        for network in networks {
-            let between = if names.is_empty() { "" } else { "+" };
-            names = names + between + network.name();
-            let (end, driver) =
-                Rail::custom(size, network, settings.tcp_addresses.first().copied())?;
-            ends.push(end);
-            drivers.push(driver);
-        }
-        let expects = |core: &mut Core<AnyDriver>| {
-            core.parted = false;
-            core.gates.learn(|rail| sampling.pace(rail));
-        };
-        let (sessions, engine) = Session::start(place, drivers, &settings, manager, expects)?;
-        let timeouts = Timeouts { connect: settings.connect_timeout, repair: settings.repair };
-        let mail = sessions[0].inner.process.mail.clone();
-        let start = Start { timeouts, names, threshold, control: settings.control, mail };
-        match ConnectionManager::start(boot, ends, start, &engine) {
-            Ok(connections) => {
-                sessions[0].inner.ends_with(Ending::Connected(connections));
-                if settings.sampling == Source::Now {
-                    sample::sample(&sessions[0], settings.rdv_threshold.is_some())?;
-                }
-                Ok(sessions)
-            }
-            Err(error) => {
-                // No peer has met this process: there is nothing to wait for.
-                engine.with(Core::part);
-                Err(error)
-            }
-        }
+    }
+
+    fn io_manager(&self) -> Result<Arc<Manager>, Error> {
+        Ok(self.manager.clone().map_or_else(|| Manager::builder().build(), Ok)?)
     }
 }
 
@@ -276,38 +206,6 @@ impl std::fmt::Debug for Builder {
             .field("ordered", &self.ordered)
             .finish_non_exhaustive()
     }
-}
-
-/// Whether these rails make sense for that many processes, and with the other knobs.
-fn check(rails: &[Driver], networks: usize, size: u32, settings: &Settings) -> Result<(), Error> {
-    let wrong = |why: String| Err(Error::Bootstrap(format!("NMAD_DRIVER={}: {why}", names(rails))));
-    let count = |driver| rails.iter().filter(|&&rail| rail == driver).count();
-    if size > 1 && count(Driver::Local) > 0 {
-        return wrong(format!(
-            "the local driver is for a session of one process, and this one has {size}: take shm or tcp"
-        ));
-    }
-    if count(Driver::Shm) > 1 {
-        return wrong("shared memory can be one rail only".into());
-    }
-    if rails.len() + networks > MAX_RAILS {
-        return wrong(format!("a session has at most {MAX_RAILS} rails"));
-    }
-    let addresses = settings.tcp_addresses.len();
-    if addresses > 1 && addresses != count(Driver::Tcp) {
-        return wrong(format!(
-            "{} tcp rail(s), and NMAD_TCP_ADDRESS has {addresses} addresses: give one for each, or one for all",
-            count(Driver::Tcp)
-        ));
-    }
-    Ok(())
-}
-
-/// The number of this process, who holds which ranks, and from which size on it announces messages.
-struct Place {
-    process: u32,
-    ranks: Arc<Ranks>,
-    threshold: usize,
 }
 
 impl Session {
@@ -337,70 +235,12 @@ impl Session {
                     }
                 };
                 let drivers = vec![AnyDriver::Shm(driver)];
-                let (mut sessions, _) =
-                    Session::start(place, drivers, &settings, manager.clone(), connect)?;
-                sessions[0].inner.ends_with(Ending::Alone(Box::new(Alone::default())));
+                let boot = Shared::new(Box::new(Alone::default()));
+                let shared = (manager.clone(), boot.clone());
+                let (mut sessions, _) = start(place, drivers, &settings, shared, connect)?;
+                sessions[0].inner.ends_with(Ending::Alone(boot));
                 sessions.pop().ok_or(Error::Closed)
             })
             .collect()
-    }
-
-    fn start(
-        place: Place,
-        drivers: Vec<AnyDriver>,
-        settings: &Settings,
-        manager: Arc<Manager>,
-        prepare: impl FnOnce(&mut Core<AnyDriver>),
-    ) -> Result<(Vec<Session>, Arc<Engine>), Error> {
-        let Place { process, ranks, threshold } = place;
-        let size = ranks.processes();
-        let names: Vec<&'static str> = drivers.iter().map(AnyDriver::name).collect();
-        let signals = Signals::new(size, drivers.len())?;
-        let config = Config {
-            checksum: settings.checksum,
-            // All peers' together fit.
-            credit: settings.credit.min((settings.unexpected_max / size as usize) as u64),
-            repairs: true,
-            repair_ms: settings.repair.as_millis() as u64,
-            ..Config::new(threshold, settings.unexpected_max)
-        };
-        let mut core = Core::new(process, ranks.clone(), drivers, config, signals.clone());
-        let (reorder, chunks) = (settings.reorder, settings.chunks);
-        let strategy = settings.strategy.clone();
-        core.tune(Tuning { reorder, chunks, strategy }, &manager);
-        prepare(&mut core);
-        let engine = Arc::new(Engine::new(core)?);
-        engine.set_locking(settings.lock)?;
-        let source = manager
-            .add_source(engine.clone())
-            .map_err(|_| os("registering with the I/O manager"))?;
-        engine.is_source(source.id());
-        let own = ranks.of(process);
-        let mail = Mail::new(process, ranks.clone(), signals);
-        let process = Arc::new(Process {
-            open: AtomicUsize::new(own.len()),
-            source: KernelMutex::new(Some(source)),
-            ending: KernelMutex::new(Ending::Nothing),
-            driver: names.join("+"),
-            mail,
-            rails: names,
-            extensions: Default::default(),
-            departures: Default::default(),
-        });
-        let session = |(mine, rank): (usize, u32)| {
-            let inner = Inner {
-                engine: engine.clone(),
-                manager: manager.clone(),
-                process: process.clone(),
-                rank,
-                size: ranks.all(),
-                mine: mine as u16,
-                closed: AtomicBool::new(false),
-                numbers: AtomicU64::new(0),
-                extensions: Default::default(),
-            };
-            Session { inner: Arc::new(inner) }
-        };
-        Ok((own.enumerate().map(session).collect(), engine))
     }
 }

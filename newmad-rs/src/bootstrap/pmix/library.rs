@@ -25,6 +25,10 @@ pub(super) const ALL_RANKS: u32 = u32::MAX - 1;
 pub(super) const GLOBAL: u8 = 3;
 /// `PMIX_JOB_SIZE`.
 pub(super) const JOB_SIZE: &str = "pmix.job.size";
+/// `PMIX_APPNUM`: which of the programs that were started together.
+pub(super) const PROGRAM: &str = "pmix.appnum";
+/// `PMIX_UNIV_SIZE`.
+pub(super) const UNIVERSE: &str = "pmix.univ.size";
 /// `PMIX_STRING` and `PMIX_UINT32`.
 pub(super) const STRING: u16 = 3;
 pub(super) const UINT32: u16 = 14;
@@ -55,6 +59,21 @@ pub(super) struct Value {
 /// `pmix_info_t`: only handed over as "none", so nothing has to be known of it.
 pub(super) type Info = c_void;
 
+/// `pmix_app_t`: a program that is to be started. Lists end with a null pointer.
+#[repr(C)]
+pub(super) struct App {
+    pub(super) program: *const c_char,
+    pub(super) args: *const *const c_char,
+    pub(super) env: *const *const c_char,
+    pub(super) folder: *const c_char,
+    pub(super) processes: c_int,
+    pub(super) info: *const Info,
+    pub(super) infos: usize,
+}
+
+/// `pmix_spawn_cbfunc_t`: the status, the name of the new job, what the caller gave.
+pub(super) type Spawned = unsafe extern "C" fn(c_int, *const c_char, *mut c_void);
+
 /// `pmix_op_cbfunc_t`.
 pub(super) type Ended = unsafe extern "C" fn(c_int, *mut c_void);
 /// `pmix_value_cbfunc_t`.
@@ -75,6 +94,8 @@ pub(super) struct Pmix {
         Got,
         *mut c_void,
     ) -> c_int,
+    pub(super) spawn:
+        unsafe extern "C" fn(*const Info, usize, *const App, usize, Spawned, *mut c_void) -> c_int,
     pub(super) finalize: unsafe extern "C" fn(*const Info, usize) -> c_int,
     error_string: unsafe extern "C" fn(c_int) -> *const c_char,
 }
@@ -131,6 +152,7 @@ fn functions(library: &Library) -> Result<Pmix, String> {
         commit: function(library, c"PMIx_Commit")?,
         fence: function(library, c"PMIx_Fence_nb")?,
         get: function(library, c"PMIx_Get_nb")?,
+        spawn: function(library, c"PMIx_Spawn_nb")?,
         finalize: function(library, c"PMIx_Finalize")?,
         error_string: function(library, c"PMIx_Error_string")?,
     })
@@ -176,11 +198,12 @@ mod tests {
             #include <stdio.h>
             #include <pmix.h>
             int main(void) {
-                printf("%zu %zu %zu %zu %zu %d %d %u %d %d %d %s",
+                printf("%zu %zu %zu %zu %zu %d %d %u %d %d %d %s %zu %zu %zu %s %s",
                     sizeof(pmix_proc_t), offsetof(pmix_proc_t, rank),
                     sizeof(pmix_value_t), offsetof(pmix_value_t, data), sizeof(((pmix_value_t *)0)->type),
                     PMIX_SUCCESS, PMIX_OPERATION_SUCCEEDED, (unsigned)(PMIX_RANK_WILDCARD), PMIX_GLOBAL,
-                    PMIX_STRING, PMIX_UINT32, PMIX_JOB_SIZE);
+                    PMIX_STRING, PMIX_UINT32, PMIX_JOB_SIZE,
+                    sizeof(pmix_app_t), offsetof(pmix_app_t, cwd), offsetof(pmix_app_t, ninfo), PMIX_APPNUM, PMIX_UNIV_SIZE);
                 return 0;
             }"#,
         )
@@ -196,7 +219,7 @@ mod tests {
         let printed = Command::new(&program).output().unwrap();
         std::fs::remove_dir_all(&dir).unwrap();
         let ours = format!(
-            "{} {} {} {} {} {} {} {} {} {} {} {}",
+            "{} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}",
             size_of::<Proc>(),
             offset_of!(Proc, rank),
             size_of::<Value>(),
@@ -208,7 +231,12 @@ mod tests {
             GLOBAL,
             STRING,
             UINT32,
-            JOB_SIZE
+            JOB_SIZE,
+            size_of::<App>(),
+            offset_of!(App, folder),
+            offset_of!(App, infos),
+            PROGRAM,
+            UNIVERSE
         );
         assert_eq!(String::from_utf8_lossy(&printed.stdout), ours);
     }

@@ -11,6 +11,7 @@
 //! signals blocked.
 
 mod library;
+mod spawn;
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,6 +20,7 @@ use std::time::Instant;
 
 use self::library::{ALL_RANKS, Data, NSPACE, Proc, Value};
 use super::manager::Bootstrap;
+use super::spawn::Spawner;
 use super::wire::{LONGEST, MOST, variable};
 use crate::error::Error;
 use marcel::plumbing::KernelMutex;
@@ -250,6 +252,15 @@ impl Bootstrap for Pmix {
             Answer::Text(text) => Ok(text),
             other => Err(failed(format_args!("what rank {owner} has put is {other:?}, no text"))),
         }
+    }
+
+    fn job(&mut self, _: Instant) -> Result<String, Error> {
+        let name = self.nspace.iter().take_while(|&&byte| byte != 0).map(|&byte| byte as u8);
+        Ok(String::from_utf8_lossy(&name.collect::<Vec<u8>>()).into_owned())
+    }
+
+    fn spawner(&mut self) -> Option<&mut dyn Spawner> {
+        Some(self)
     }
 
     fn finish(&mut self) -> Result<(), Error> {

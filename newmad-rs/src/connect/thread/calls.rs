@@ -43,7 +43,8 @@ impl Thread {
             return Ok(card.clone());
         }
         let text = self.boot.card_of(peer, sys::deadline(self.connect))?;
-        let card = self.messages.card(&text, peer, &self.card)?;
+        let mut card = self.messages.card(&text, peer, &self.card)?;
+        card.key = self.boot.key_of(peer).unwrap_or(card.key);
         self.cards.insert(peer, card.clone());
         Ok(card)
     }

@@ -49,6 +49,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("entries", parsers::entries),
     ("card", parsers::card),
     ("control", parsers::control),
+    ("port", parsers::port),
     ("value", parsers::value),
     ("calls", parsers::calls),
     ("packed", parsers::packed),

@@ -7,7 +7,7 @@ use crate::sampling::Sampling;
 use crate::tolerance::wire;
 use crate::wire::entries;
 use crate::wire::{Header, Kind, LONG};
-use crate::{pack, rpc};
+use crate::{pack, port, rpc};
 
 /// A packet's header.
 pub(super) fn header(input: &[u8]) {
@@ -47,7 +47,8 @@ pub(super) fn control(input: &[u8]) {
 pub(super) fn card(input: &[u8]) {
     let addresses = ["@here", "[::1]:80"].map(str::parse);
     let [Ok(shm), Ok(tcp)] = addresses else { return };
-    let Ok(mine) = Card::new("shm+tcp".into(), 1000, 2, "3/network".into(), vec![shm, tcp]) else {
+    let control = "3/network".into();
+    let Ok(mine) = Card::new("shm+tcp".into(), 1000, 2, control, vec![shm, tcp], None) else {
         return;
     };
     let text = String::from_utf8_lossy(input);
@@ -59,6 +60,20 @@ pub(super) fn card(input: &[u8]) {
             assert_eq!(Card::decode(&card.encode(), 1, &mine).ok(), Some(card));
         }
     }
+}
+
+/// The name of a port, and what a caller says to one.
+pub(super) fn port(input: &[u8]) {
+    let text = String::from_utf8_lossy(input);
+    let key = "ab".repeat(crate::authentication::KEY);
+    for text in [text.to_string(), format!("newmad-port1,{key},{text}")] {
+        if let Ok(name) = text.parse::<port::Name>() {
+            assert_eq!(name.to_string().parse(), Ok(name));
+        }
+    }
+    port::registry::hostile(&text);
+    port::hostile(input, 1 + input.len() % 50);
+    port::hostile(&[b"newmadp1", input].concat(), 100);
 }
 
 /// A value of which a card is made.
