@@ -200,6 +200,10 @@ pub struct Start<'a> {
     pub local: (u32, u32),
     /// Whether its output is read by the launcher.
     pub capture: bool,
+    /// Where it starts; `None`: where the launcher is.
+    pub dir: Option<&'a Path>,
+    /// Whether another process has asked for it.
+    pub spawned: bool,
 }
 
 impl Rank {
@@ -225,7 +229,13 @@ impl Rank {
         for foreign in ["PMI_PORT", "PMI_ID", "PMI_SPAWNED", "PMIX_RANK", "PMIX_NAMESPACE"] {
             command.env_remove(foreign);
         }
-        if start.rank != 0 {
+        if let Some(dir) = start.dir {
+            command.current_dir(dir);
+        }
+        if start.spawned {
+            command.env("PMI_SPAWNED", "1").env_remove("NMAD_RANKS");
+        }
+        if start.rank != 0 || start.spawned {
             command.stdin(Stdio::null());
         }
         if start.capture {
@@ -273,6 +283,13 @@ impl Rank {
             return true;
         }
         false
+    }
+
+    /// Waits for its end.
+    pub(crate) fn wait(&mut self) {
+        if let Ok(status) = self.child.wait() {
+            self.ended = Some(End::of(status));
+        }
     }
 
     /// Sends it a signal, if it still runs. No other process can have its id: it is reaped only here.

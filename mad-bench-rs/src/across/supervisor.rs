@@ -102,6 +102,8 @@ fn start(assignment: Assignment, name: String) -> Result<Rank, String> {
         size: assignment.size,
         local: assignment.local,
         capture: true,
+        dir: None,
+        spawned: false,
     })
     .map_err(|e| format!("{} cannot be started: {e}", program.display()))
 }

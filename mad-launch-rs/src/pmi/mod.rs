@@ -16,6 +16,7 @@
 mod answer;
 mod frame;
 mod space;
+pub mod spawn;
 #[cfg(test)]
 mod tests;
 mod v1;
@@ -32,6 +33,19 @@ impl Server {
     /// The server of a job of `size` ranks; `kvsname` is the job's name.
     pub fn new(kvsname: String, size: u32) -> Server {
         Server(Space::new(kvsname, size))
+    }
+
+    /// The server of a job that a process of another one has asked for. `started`: how many processes the launcher was
+    /// told to start at first.
+    pub fn spawned(kvsname: String, spawn: &spawn::Spawn, started: u32) -> Server {
+        let counts = spawn.commands.iter().map(|command| command.processes);
+        let numbers = (0..).zip(counts).flat_map(|(number, count)| (0..count).map(move |_| number));
+        let mut space = Space::of(kvsname, numbers.collect(), started);
+        for (key, value) in &spawn.preput {
+            // One that is too long is missing, which the process that asks for it is told.
+            let _ = space.put(Some(key), Some(value));
+        }
+        Server(space)
     }
 
     /// How the next message of `rank` is cut from its stream.
@@ -53,7 +67,7 @@ impl Server {
             Violation("a message that is not text came on its PMI connection".into())
         })?;
         match self.version(rank) {
-            Version::One => v1::line(&mut self.0, rank, text.trim(), reply),
+            Version::One => v1::line(&mut self.0, rank, text, reply),
             Version::Two => v2::command(&mut self.0, rank, text, reply),
         }
     }

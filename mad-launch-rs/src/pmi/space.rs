@@ -33,6 +33,15 @@ pub enum Request {
         /// What the rank said about it.
         message: String,
     },
+    /// More processes are to be started.
+    Spawn(super::spawn::Spawn),
+    /// The rank asks whether all processes of a job that was spawned run.
+    Spawned {
+        /// The job's name.
+        name: String,
+        /// They are to be killed.
+        end: bool,
+    },
 }
 
 /// Which protocol a rank speaks; also how its stream is cut.
@@ -60,8 +69,12 @@ enum Place {
 pub(super) struct Rank {
     place: Place,
     pub(super) version: Version,
-    /// Inside a command of several lines (`mcmd=spawn … endcmd`, version 1).
+    /// A command of several lines (`mcmd=spawn … endcmd`, version 1), as far as it has come.
+    pub(super) spawn: Option<super::spawn::Assembly>,
+    /// Whether its lines come now.
     pub(super) in_mcmd: bool,
+    /// Which program it runs, of those that were started together.
+    pub(super) program: u32,
     /// What version 2 wants to see again in the answer to its fence: the thread that asked.
     pub(super) thread: Option<String>,
 }
@@ -72,6 +85,8 @@ pub(super) struct Space {
     store: HashMap<String, String>,
     stored: usize,
     pub(super) ranks: Vec<Rank>,
+    /// How many processes the user expects to run at once.
+    pub(super) universe: u32,
     /// Why no barrier can be complete any more.
     left: Option<String>,
 }
@@ -82,11 +97,20 @@ pub(super) type Reply<'a> = &'a mut dyn FnMut(u32, String);
 impl Space {
     /// The server of a job of `size` ranks; `kvsname` is the job's name.
     pub(super) fn new(kvsname: String, size: u32) -> Space {
+        Space::of(kvsname, vec![0; size as usize], size)
+    }
+
+    /// As [`Space::new`], of ranks that run these programs. At least `least` processes run at once.
+    pub(super) fn of(kvsname: String, programs: Vec<u32>, least: u32) -> Space {
+        let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
+        let rank = |program| Rank { program, ..Rank::default() };
+        let universe = least.max(programs.len() as u32).max(cores);
         Space {
             kvsname,
             store: HashMap::new(),
             stored: 0,
-            ranks: vec![Rank::default(); size as usize],
+            ranks: programs.into_iter().map(rank).collect(),
+            universe,
             left: None,
         }
     }

@@ -63,6 +63,31 @@ fn abort_carries_its_code() {
 }
 
 #[test]
+fn a_request_for_processes_is_handed_on_whole() {
+    let mut s = server(1);
+    let mut asked = Vec::new();
+    let lines = "mcmd=spawn\nnprocs=2\nexecname=./a b\ntotspawns=1\nspawnssofar=1\narg1=x \nargcnt=1\npreput_num=1\n\
+                 preput_key_0=PORT\npreput_val_0=here\ninfo_num=0\nendcmd";
+    for line in lines.split('\n') {
+        asked.push(s.message(0, line.as_bytes(), &mut |_, text| panic!("{text}")).unwrap());
+    }
+    let Some(Request::Spawn(spawn)) = asked.pop() else { panic!("{asked:?}") };
+    assert!(asked.iter().all(|asked| *asked == Request::Nothing));
+    assert_eq!(spawn.commands[0].program, "./a b");
+    assert_eq!(spawn.commands[0].args, ["x "]);
+    // The new processes find what they were left, and which program they are.
+    let mut new = Server::spawned("job.1".into(), &spawn, 1);
+    assert!(ask(&mut new, 1, "cmd=get kvsname=job.1 key=PORT")[0].1.contains("value=here"));
+    assert!(ask(&mut new, 1, "cmd=get_appnum")[0].1.contains("appnum=0"));
+    // The next request begins afresh, and one that makes no sense is refused.
+    let mut answers = Vec::new();
+    for line in ["mcmd=spawn", "nprocs=0", "endcmd"] {
+        let _ = s.message(0, line.as_bytes(), &mut |_, text| answers.push(text)).unwrap();
+    }
+    assert_eq!(answers, ["cmd=spawn_result rc=-1 msg=no_sound_nprocs\n"]);
+}
+
+#[test]
 fn the_key_value_space_is_bounded() {
     let mut s = server(1);
     let value = "v".repeat(VALUE_MAX);

@@ -5,30 +5,48 @@
 //!   put → put_result               get → get_result           barrier_in → … barrier_out (to all)
 //!   get_appnum → appnum            get_universe_size → universe_size
 //!   finalize → finalize_ack        abort: the job ends
+//!   mcmd=spawn … endcmd → spawn_result: more processes ([`super::spawn`])
+//!   mad_spawned (this launcher's own) → mad_spawned_result: whether all that was spawned runs
 //! ```
 
 use super::answer::shorten;
 use super::space::{KEY_MAX, Reply, Request, Space, VALUE_MAX, Version, Violation};
+use super::spawn::Step;
 
 const NAME_MAX: usize = 256;
 
-/// Treats one line, trimmed.
+/// Treats one line.
 pub(super) fn line(
     space: &mut Space,
     rank: u32,
     text: &str,
     reply: Reply<'_>,
 ) -> Result<Request, Violation> {
+    let (whole, text) = (text.trim_end_matches(['\r', '\n']), text.trim());
     if text.is_empty() {
         return Ok(Request::Nothing);
     }
     let this = &mut space.ranks[rank as usize];
     if this.in_mcmd {
-        if text == "endcmd" {
-            this.in_mcmd = false;
-            reply(rank, "cmd=spawn_result rc=-1 msg=spawn_is_not_supported\n".into());
+        let assembly = this.spawn.get_or_insert_default();
+        if text != "endcmd" {
+            // Blanks at the end belong to an argument.
+            assembly.line(whole);
+            return Ok(Request::Nothing);
         }
-        return Ok(Request::Nothing);
+        this.in_mcmd = false;
+        let step = assembly.end();
+        if !matches!(step, Step::More) {
+            this.spawn = None;
+        }
+        return Ok(match step {
+            Step::More => Request::Nothing,
+            Step::Whole(spawn) => Request::Spawn(spawn),
+            Step::Refused(why) => {
+                reply(rank, format!("cmd=spawn_result rc=-1 msg={why}\n"));
+                Request::Nothing
+            }
+        });
     }
     if text.starts_with("mcmd=") {
         this.in_mcmd = true;
@@ -60,9 +78,12 @@ pub(super) fn line(
         "get_my_kvsname" => {
             reply(rank, format!("cmd=my_kvsname kvsname={} rc=0\n", space.kvsname));
         }
-        "get_appnum" => reply(rank, "cmd=appnum appnum=0 rc=0\n".into()),
+        "get_appnum" => {
+            let program = space.ranks[rank as usize].program;
+            reply(rank, format!("cmd=appnum appnum={program} rc=0\n"));
+        }
         "get_universe_size" => {
-            reply(rank, format!("cmd=universe_size size={} rc=0\n", space.ranks.len()));
+            reply(rank, format!("cmd=universe_size size={} rc=0\n", space.universe));
         }
         "put" => {
             let put = match foreign {
@@ -95,6 +116,10 @@ pub(super) fn line(
                 code: code.filter(|&code| code != 0).unwrap_or(1),
                 message: message.into(),
             });
+        }
+        "mad_spawned" => {
+            let name = words.get("jobid").unwrap_or_default().to_owned();
+            return Ok(Request::Spawned { name, end: words.get("end") == Some("1") });
         }
         unknown => {
             // Answered, so that a client that waits does not hang.

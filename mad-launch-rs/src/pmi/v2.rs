@@ -28,12 +28,13 @@ pub(super) fn command(
     let mut answer = |body: &str| reply(rank, response(cmd, thread, body));
     match cmd {
         "fullinit" => answer(&format!(
-            "pmi-version=2;pmi-subversion=0;rank={rank};size={};appnum=0;debugged=FALSE;pmiverbose=FALSE;rc=0;",
-            space.ranks.len()
+            "pmi-version=2;pmi-subversion=0;rank={rank};size={};appnum={};debugged=FALSE;pmiverbose=FALSE;rc=0;",
+            space.ranks.len(),
+            space.ranks[rank as usize].program
         )),
         "job-getid" => answer(&format!("jobid={};rc=0;", space.kvsname)),
         "info-getjobattr" if words.get("key") == Some("universeSize") => {
-            answer(&format!("found=TRUE;value={};rc=0;", space.ranks.len()));
+            answer(&format!("found=TRUE;value={};rc=0;", space.universe));
         }
         "info-getjobattr" | "info-getnodeattr" => answer("found=FALSE;rc=0;"),
         "kvs-put" => match space.put(words.get("key"), words.get("value")) {

@@ -1,0 +1,472 @@
+//! The launcher's thread: what it waits for, and what it does about it.
+
+use std::os::fd::RawFd;
+use std::time::{Duration, Instant};
+
+use crate::part::{Part, Phase};
+use crate::pmi::spawn::Spawn;
+use crate::pmi::{Request, Server};
+use crate::rank::{End, Rank};
+use crate::ready::{Ready, poll};
+use crate::signals::{self, Signals};
+use crate::start::Starter;
+use crate::{DRAIN, DUMP_END, Failure, Job, OnLine, OnMessage, state};
+
+/// Time between SIGTERM and SIGKILL.
+const TERM_TO_KILL: Duration = Duration::from_secs(1);
+/// How long the launcher waits for the exit status of a rank that has closed its PMI connection: the status, if it
+/// comes, explains more than the close.
+const CLOSED: Duration = Duration::from_millis(200);
+/// How long processes may take to write what their threads do, where that cannot be seen.
+const DUMP: Duration = Duration::from_secs(5);
+/// The same, where their last line is waited for. Naming the functions of a backtrace takes seconds of CPU time in a
+/// debug build, and a process that hangs may do so on a busy machine.
+const DUMP_SEEN: Duration = Duration::from_secs(30);
+
+/// See the module.
+pub(crate) struct Launcher<'a> {
+    name: &'static str,
+    starter: Starter,
+    grace: Duration,
+    keep_going: bool,
+    dump_on_timeout: bool,
+    /// Ranks that were asked for what their threads do, and have not said all of it.
+    asked: Option<Vec<usize>>,
+    /// Those of all parts, one part after the other.
+    ranks: Vec<Rank>,
+    parts: Vec<Part>,
+    failure: Option<(u8, String)>,
+    interrupted: bool,
+    broken: bool,
+    message: OnMessage<'a>,
+}
+
+impl<'a> Launcher<'a> {
+    /// The launcher of a job whose processes run.
+    pub(crate) fn new(
+        job: &Job,
+        name: String,
+        starter: Starter,
+        ranks: Vec<Rank>,
+        message: OnMessage<'a>,
+    ) -> Launcher<'a> {
+        let server = Server::new(name.clone(), job.ranks);
+        let part = Part::new(server, name, 0..ranks.len());
+        Launcher {
+            name: job.name,
+            starter,
+            grace: job.grace,
+            keep_going: job.keep_going,
+            dump_on_timeout: job.dump_on_timeout,
+            asked: None,
+            ranks,
+            parts: vec![part],
+            failure: None,
+            interrupted: false,
+            broken: false,
+            message,
+        }
+    }
+
+    /// What became of it all.
+    pub(crate) fn result(self) -> Result<(), Failure> {
+        if self.broken {
+            return Err(Failure::BrokenPipe);
+        }
+        match self.failure {
+            None => Ok(()),
+            Some((code, why)) => Err(Failure::Run { code, why, interrupted: self.interrupted }),
+        }
+    }
+
+    /// The part that a rank is of.
+    fn part_of(&self, index: usize) -> usize {
+        let found = self.parts.iter().position(|part| part.ranks.contains(&index));
+        found.unwrap_or_default()
+    }
+
+    /// A rank, as messages call it.
+    fn called(&self, index: usize) -> String {
+        let (unit, at) = (self.starter.unit, self.part_of(index));
+        match at {
+            0 => format!("{unit} {index}"),
+            at => format!("rank {} of spawned job {at}", index - self.parts[at].ranks.start),
+        }
+    }
+
+    fn say(&mut self, text: &str) {
+        (self.message)(&format!("{}: {text}", self.name));
+    }
+
+    fn signal(&self, signal: i32) {
+        for rank in &self.ranks {
+            rank.signal(signal);
+        }
+    }
+
+    fn signal_part(&self, part: usize, signal: i32) {
+        for rank in &self.ranks[self.parts[part].ranks.clone()] {
+            rank.signal(signal);
+        }
+    }
+
+    /// Until all ranks have ended.
+    pub(crate) fn serve(
+        &mut self,
+        signals: &Signals,
+        mut deadline: Option<Instant>,
+        on_line: &mut Option<OnLine<'_>>,
+    ) {
+        let mut stops = 0;
+        // A rank may have ended before its SIGCHLD could be read.
+        self.reap();
+        while self.ranks.iter().any(|rank| rank.ended.is_none()) {
+            let now = Instant::now();
+            if deadline.is_some_and(|at| at <= now) {
+                deadline = None;
+                self.fail(1, "the job did not end within its time limit (--timeout)".into());
+                match self.dump_on_timeout && self.are_all(Phase::Running) {
+                    true => self.dump(),
+                    false => self.terminate(),
+                }
+            }
+            let said_all = self.have_said_all();
+            for part in 0..self.parts.len() {
+                if said_all || self.parts[part].turn.is_some_and(|at| at <= now) {
+                    match self.parts[part].phase {
+                        Phase::Running | Phase::Grace => self.terminate_part(part),
+                        Phase::Term | Phase::Kill => self.kill_part(part),
+                    }
+                }
+            }
+            for index in 0..self.ranks.len() {
+                if self.ranks[index].closed.is_some_and(|at| at <= now) {
+                    self.ranks[index].closed = None;
+                    let called = self.called(index);
+                    self.left(index, format!("{called} closed its PMI connection"));
+                }
+            }
+            let closed = self.ranks.iter().filter_map(|rank| rank.closed).min();
+            let turn = self.parts.iter().filter_map(|part| part.turn).min();
+            let next = [deadline, turn, closed].into_iter().flatten().min();
+            let left = next.map(|at| at.saturating_duration_since(Instant::now()));
+            for ready in poll(signals, None, &self.ranks, left) {
+                match ready {
+                    Ready::Signals => {
+                        while let Some(signal) = signals.next() {
+                            if signals::STOP.contains(&signal.number) {
+                                stops += 1;
+                                self.stopped(signal, stops);
+                            } else if signal.number != libc::SIGCHLD && !signal.from_terminal {
+                                self.signal(signal.number);
+                            }
+                        }
+                    }
+                    Ready::Output(rank, fd) => self.output(rank, fd, on_line),
+                    Ready::Connection(rank) => drop(self.talk(rank)),
+                    Ready::Own => {}
+                }
+            }
+            self.reap();
+        }
+    }
+
+    fn stopped(&mut self, signal: signals::Signal, count: u32) {
+        let name = signals::name(signal.number);
+        self.interrupted = true;
+        if count == 1 {
+            self.fail(1, format!("interrupted by {name}"));
+            if !signal.from_terminal {
+                self.signal(signal.number);
+            }
+            self.all_have_until(Instant::now() + self.grace);
+        } else {
+            self.say("interrupted again: killing the job");
+            self.kill();
+        }
+    }
+
+    /// Has every process write what its threads do, and ends the job when they have had the time. Of those that the
+    /// signal would end, the kernel's word is passed on.
+    fn dump(&mut self) {
+        let running = self.ranks.iter().enumerate().filter(|(_, rank)| rank.ended.is_none());
+        let (mut asked, mut words) = (Vec::new(), Vec::new());
+        for (number, rank) in running {
+            match state::catches(rank.pid(), libc::SIGQUIT) {
+                true => {
+                    rank.signal(libc::SIGQUIT);
+                    asked.push(number);
+                }
+                false => words.push(format!("{}: {}", self.called(number), state::of(rank.pid()))),
+            }
+        }
+        for text in &words {
+            self.say(text);
+        }
+        self.asked = Some(asked);
+        let time = if self.starter.capture { DUMP_SEEN } else { DUMP };
+        self.all_have_until(Instant::now() + time);
+    }
+
+    /// Whether they were asked for what their threads do, and all that live have said it.
+    fn have_said_all(&mut self) -> bool {
+        let said = |asked: &Vec<usize>| asked.iter().all(|&at| self.ranks[at].ended.is_some());
+        match self.asked.as_ref().is_some_and(said) {
+            true => {
+                self.asked = None;
+                self.are_all(Phase::Grace)
+            }
+            false => false,
+        }
+    }
+
+    /// Notes the first failure and says it.
+    fn fail(&mut self, code: u8, why: String) {
+        self.say(&why);
+        self.failure.get_or_insert((code, why));
+    }
+
+    fn are_all(&self, phase: Phase) -> bool {
+        self.parts.iter().all(|part| part.phase == phase)
+    }
+
+    /// All parts are terminated then, if they have not ended before.
+    fn all_have_until(&mut self, until: Instant) {
+        for part in &mut self.parts {
+            part.phase = part.phase.max(Phase::Grace);
+            part.turn = Some(until);
+        }
+    }
+
+    fn terminate(&mut self) {
+        (0..self.parts.len()).for_each(|part| self.terminate_part(part));
+    }
+
+    fn terminate_part(&mut self, at: usize) {
+        let part = &mut self.parts[at];
+        if part.phase < Phase::Term {
+            part.phase = Phase::Term;
+            part.turn = Some(Instant::now() + TERM_TO_KILL);
+            self.signal_part(at, libc::SIGTERM);
+        }
+    }
+
+    fn kill(&mut self) {
+        (0..self.parts.len()).for_each(|part| self.kill_part(part));
+    }
+
+    fn kill_part(&mut self, at: usize) {
+        let part = &mut self.parts[at];
+        part.phase = Phase::Kill;
+        part.turn = None;
+        self.signal_part(at, libc::SIGKILL);
+    }
+
+    /// The other ranks of that part notice by themselves, or are terminated.
+    fn give_grace(&mut self, at: usize) {
+        let part = &mut self.parts[at];
+        if self.ranks[part.ranks.clone()].iter().any(|rank| rank.ended.is_none()) {
+            part.gives_grace(Instant::now() + self.grace);
+        }
+    }
+
+    /// Collects the ranks that have ended. Of those that have ended meanwhile, one that was killed comes first:
+    /// it is the cause, and an exit status often what a peer made of it.
+    fn reap(&mut self) {
+        let ranks = &mut self.ranks;
+        let mut ended: Vec<usize> = (0..ranks.len()).filter(|&i| ranks[i].reap()).collect();
+        ended.sort_by_key(|&i| !matches!(self.ranks[i].ended, Some(End::Signal(_))));
+        for index in ended {
+            let Some(end) = self.ranks[index].ended else { continue };
+            // What it still said on its connection counts (abort, finalize).
+            while self.ranks[index].connection.is_some() && self.talk(index) {}
+            self.ranks[index].connection = None;
+            self.ranks[index].closed = None;
+            let (words, called, at) = (end.words(), self.called(index), self.part_of(index));
+            let (pid, phase) = (self.ranks[index].pid(), self.parts[at].phase);
+            match end {
+                End::Code(0) => {}
+                // What the launcher itself did to it is no news.
+                End::Signal(libc::SIGTERM) if phase >= Phase::Term => {}
+                End::Signal(libc::SIGKILL) if phase == Phase::Kill => {}
+                _ if self.keep_going && phase == Phase::Running => self.lost(index, end),
+                _ if self.failure.is_some() => {
+                    self.say(&format!("then {called} {words}"));
+                    self.give_grace(at);
+                }
+                _ => {
+                    let code = match end {
+                        End::Code(code) => u8::try_from(code).unwrap_or(1),
+                        End::Signal(_) => 1,
+                    };
+                    self.fail(code, format!("{called} (process {pid}) {words}"));
+                    self.give_grace(at);
+                }
+            }
+            self.left(index, format!("{called} {words}"));
+        }
+    }
+
+    /// A rank has failed, and the others go on. One that was killed is what they are to survive; one that says by its exit
+    /// status that it has failed has the job fail in the end.
+    fn lost(&mut self, index: usize, end: End) {
+        let (called, pid) = (self.called(index), self.ranks[index].pid());
+        let what = format!("{called} (process {pid}) {}", end.words());
+        match end {
+            End::Code(code) => self.fail(u8::try_from(code).unwrap_or(1), what),
+            End::Signal(_) => self.say(&format!("{what}; the others go on (--keep-going)")),
+        }
+    }
+
+    /// A job that keeps going has failed if no rank has ended well.
+    pub(crate) fn judge_survivors(&mut self) {
+        let ended_well = |rank: &Rank| matches!(rank.ended, Some(End::Code(0)));
+        if self.keep_going && self.failure.is_none() && !self.ranks.iter().any(ended_well) {
+            self.fail(1, "no rank is left that has ended well".into());
+        }
+    }
+
+    /// Reads what a rank says on its PMI connection and answers. False: nothing (more) was there.
+    fn talk(&mut self, index: usize) -> bool {
+        let Some(connection) = &mut self.ranks[index].connection else { return false };
+        let _ = connection.send(b"");
+        let Some(bytes) = connection.read() else {
+            self.ranks[index].connection = None;
+            self.ranks[index].closed = Some(Instant::now() + CLOSED);
+            return false;
+        };
+        let mut replies = Vec::new();
+        let mut requests = Vec::new();
+        let Some(at) = self.parts.iter().position(|part| part.ranks.contains(&index)) else {
+            return false;
+        };
+        let part = &mut self.parts[at];
+        let (server, rank) = (&mut part.server, (index - part.ranks.start) as u32);
+        let treated = connection.frames.feed(&bytes, |message| {
+            requests.push(server.message(rank, message, &mut |to, text| replies.push((to, text)))?);
+            Ok(server.version(rank))
+        });
+        self.reply(at, replies);
+        if let Err(refused) = treated {
+            self.give_up(index, &refused.to_string());
+        }
+        for request in requests {
+            self.treat(index, request);
+        }
+        !bytes.is_empty()
+    }
+
+    /// Does what a rank asks for beyond the replies.
+    fn treat(&mut self, index: usize, request: Request) {
+        let (at, called) = (self.part_of(index), self.called(index));
+        let answer = match request {
+            Request::Nothing => return,
+            Request::Abort { code, message } => {
+                let colon = if message.is_empty() { "" } else { ": " };
+                self.fail(code, format!("{called} aborted the job{colon}{message}"));
+                return self.terminate_part(at);
+            }
+            Request::Spawn(spawn) => match self.spawn(at, spawn) {
+                Ok(name) => format!("cmd=spawn_result rc=0 jobid={name} nerrs=0\n"),
+                Err(why) => {
+                    let why = why.replace(char::is_whitespace, "_");
+                    format!("cmd=spawn_result rc=-1 msg={why}\n")
+                }
+            },
+            Request::Spawned { name, end } => {
+                let found = self.parts.iter().position(|part| part.name == name);
+                let found = found.filter(|&found| found > 0);
+                if let Some(found) = found.filter(|_| end) {
+                    self.kill_part(found);
+                }
+                let runs = found.is_some_and(|found| {
+                    let part = &self.parts[found];
+                    let ended = |rank: &Rank| rank.ended.is_some();
+                    part.phase == Phase::Running
+                        && !self.ranks[part.ranks.clone()].iter().any(ended)
+                });
+                format!("cmd=mad_spawned_result rc=0 runs={}\n", u8::from(runs))
+            }
+        };
+        let rank = (index - self.parts[at].ranks.start) as u32;
+        self.reply(at, vec![(rank, answer)]);
+    }
+
+    /// Starts what a rank of the part `by` asks for; the name of the new part.
+    fn spawn(&mut self, by: usize, spawn: Spawn) -> Result<String, String> {
+        if self.parts[by].phase != Phase::Running {
+            return Err("the job is ending".into());
+        }
+        let new = self.starter.spawn(&spawn.commands)?;
+        let name = format!("{}.{}", self.parts[0].name, self.parts.len());
+        let server = Server::spawned(name.clone(), &spawn, self.parts[0].ranks.len() as u32);
+        let first = self.ranks.len();
+        self.ranks.extend(new);
+        self.parts.push(Part::new(server, name.clone(), first..self.ranks.len()));
+        Ok(name)
+    }
+
+    fn reply(&mut self, part: usize, replies: Vec<(u32, String)>) {
+        let first = self.parts[part].ranks.start;
+        for (to, text) in replies {
+            let to = first + to as usize;
+            if let Some(connection) = &mut self.ranks[to].connection
+                && !connection.send(text.as_bytes())
+            {
+                self.give_up(to, "it reads none of the answers on its PMI connection");
+            }
+        }
+    }
+
+    /// Ends a rank that broke the protocol.
+    fn give_up(&mut self, index: usize, why: &str) {
+        let (called, at) = (self.called(index), self.part_of(index));
+        self.fail(1, format!("{called} is ended: {why}"));
+        self.ranks[index].connection = None;
+        self.ranks[index].signal(libc::SIGKILL);
+        self.parts[at].gives_grace(Instant::now() + self.grace);
+        self.left(index, format!("{called} was ended"));
+    }
+
+    fn left(&mut self, index: usize, why: String) {
+        let at = self.part_of(index);
+        let part = &mut self.parts[at];
+        let (mut replies, rank) = (Vec::new(), (index - part.ranks.start) as u32);
+        part.server.left(rank, why, &mut |to, text| replies.push((to, text)));
+        self.reply(at, replies);
+    }
+
+    fn output(&mut self, index: usize, fd: RawFd, on_line: &mut Option<OnLine<'_>>) {
+        let (Some(on_line), rank) = (on_line, &mut self.ranks[index]) else { return };
+        let Some(at) = rank.outputs.iter().position(|output| output.fd() == fd) else { return };
+        let stream = rank.outputs[at].stream();
+        let asked = &mut self.asked;
+        let read = rank.outputs[at].read(|line| {
+            if let Some(asked) = asked.as_mut().filter(|_| line == DUMP_END) {
+                asked.retain(|&other| other != index);
+            }
+            on_line(index as u32, stream, line)
+        });
+        match read {
+            Ok(false) => {}
+            Ok(true) => drop(rank.outputs.swap_remove(at)),
+            Err(_) => {
+                // As SIGPIPE would: quietly, and the whole job.
+                self.broken = true;
+                self.terminate();
+            }
+        }
+    }
+
+    /// Passes on what the ranks wrote before they ended.
+    pub(crate) fn drain(&mut self, on_line: &mut Option<OnLine<'_>>) {
+        let until = Instant::now() + DRAIN;
+        for index in 0..self.ranks.len() {
+            while !self.broken
+                && let Some(fd) = self.ranks[index].last_output(until)
+            {
+                self.output(index, fd, on_line);
+            }
+        }
+    }
+}
