@@ -48,14 +48,14 @@ if ! [ -e "$place/venv/ready" ]; then
     touch "$place/venv/ready"
 fi
 
-# What needs ports without asking first whether there are any, and a test that relies on a stand-in of mpi4py's.
-without=(-e '^test_dynproc\.py' -x test_ulfm.TestULFMWorld.testIAgree)
+# A test that relies on a stand-in of mpi4py's.
+without=(-x test_ulfm.TestULFMWorld.testIAgree)
 # What does not depend on the number of processes; with four, also the longest loops over types and counts.
 local='test_(datatype|pack|msgspec|util_dtlib)\.py'
 longest='test_(cco(_nb|_pr)?_vec|cco(_pr)?_ngh_buf|p2p_buf_part)\.py'
 
 [ "${MPI4PY_ALL:-0}" = 1 ] && limit="${MPI4PY_LIMIT:-1500}" || limit="${MPI4PY_LIMIT:-400}"
-export MPI4PY_TEST_SPAWN=no PYTHONDONTWRITEBYTECODE=1 OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
+export PYTHONDONTWRITEBYTECODE=1 OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 failed=0
 for processes; do
     files=()

@@ -53,6 +53,11 @@ pub(crate) struct Statuses {
 #[derive(Clone, Copy)]
 pub(crate) struct Text<'a>(*const c_char, PhantomData<&'a CStr>);
 
+/// Strings, with a null pointer after the last one, that stay as they are during the call; null: none.
+#[repr(transparent)]
+#[derive(Clone, Copy)]
+pub(crate) struct Texts<'a>(*const Text<'a>, PhantomData<&'a CStr>);
+
 /// A place for a string of less than `ROOM` characters and its terminating zero.
 #[repr(transparent)]
 pub(crate) struct TextOut<const ROOM: c_int>(*mut c_char);
@@ -368,6 +373,26 @@ impl<'a> Text<'a> {
     pub(crate) fn string(self, name: &str) -> Result<String, Fault> {
         let text = self.bytes().ok_or_else(|| missing(name, "a value is needed"))?;
         Ok(String::from_utf8_lossy(text).into_owned())
+    }
+}
+
+impl<'a> Texts<'a> {
+    /// No strings.
+    pub(crate) const NONE: Texts<'static> = Texts(std::ptr::null(), PhantomData);
+
+    /// All of them.
+    pub(crate) fn all(self) -> impl Iterator<Item = &'a [u8]> {
+        let mut next = self.0;
+        std::iter::from_fn(move || {
+            if next.is_null() {
+                return None;
+            }
+            // SAFETY: a list of strings goes to its null pointer, by the invariant, which has not been reached.
+            let text = unsafe { *next }.bytes()?;
+            // SAFETY: as above.
+            next = unsafe { next.add(1) };
+            Some(text)
+        })
     }
 }
 

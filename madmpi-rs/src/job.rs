@@ -27,6 +27,9 @@ per_rank! {
     static SESSION: OnceLock<(newmad::Session, Instant)> = OnceLock::new();
     /// What was opened for the rank before its program began, where the process has several.
     static OPENED: OnceLock<newmad::Session> = OnceLock::new();
+    static NUMBER: OnceLock<u64> = OnceLock::new();
+    static UNIVERSE: OnceLock<Option<u32>> = OnceLock::new();
+    static PROGRAM: OnceLock<Option<u32>> = OnceLock::new();
 }
 
 /// Whether the program may make calls that need MPI.
@@ -94,8 +97,69 @@ pub(crate) fn remove_session() {
 pub(crate) fn session() -> Result<&'static newmad::Session, Fault> {
     match SESSION.get() {
         Some((session, _)) => Ok(session),
-        None => Err(Fault::new(MPI_ERR_OTHER, "MPI is not initialised")),
+        None => Err(not_initialised()),
     }
+}
+
+#[cold]
+pub(crate) fn not_initialised() -> Fault {
+    Fault::new(MPI_ERR_OTHER, "MPI is not initialised")
+}
+
+/// The number of the job, which all its processes know, and which no other job has. The process manager is asked once.
+///
+/// # Errors
+/// MPI is not initialised; the process manager is gone.
+pub(crate) fn number() -> Result<u64, Fault> {
+    if let Some(number) = known_number() {
+        return Ok(number);
+    }
+    let session = session()?;
+    let name = aside(|| session.process_manager().job())?;
+    let hash = newmad::authentication::derive(&[0; newmad::authentication::KEY], name.as_bytes());
+    let number = hash.first_chunk().map_or(0, |first| u64::from_le_bytes(*first));
+    Ok(*NUMBER.get_or_init(|| number))
+}
+
+/// The number of the job, if [`number`] has been called: before that, this process knows of no other job.
+pub(crate) fn known_number() -> Option<u64> {
+    NUMBER.get().copied()
+}
+
+/// How many processes are expected to run at once: those of the job, if the launcher does not say.
+///
+/// # Errors
+/// MPI is not initialised; the process manager is gone.
+pub(crate) fn universe() -> Result<u32, Fault> {
+    let session = session()?;
+    let size = ask(&UNIVERSE, newmad::ProcessManager::universe)?;
+    Ok(size.unwrap_or(0).max(session.size()))
+}
+
+/// Which program this is, of those that were started together, if the launcher says.
+///
+/// # Errors
+/// As [`universe`].
+pub(crate) fn program() -> Result<Option<u32>, Fault> {
+    ask(&PROGRAM, newmad::ProcessManager::program)
+}
+
+/// Asks the process manager once.
+fn ask(
+    answer: &OnceLock<Option<u32>>,
+    ask: impl FnOnce(&newmad::ProcessManager) -> Result<Option<u32>, newmad::Error> + Send,
+) -> Result<Option<u32>, Fault> {
+    if let Some(answer) = answer.get() {
+        return Ok(*answer);
+    }
+    let manager = session()?.process_manager();
+    let said = aside(|| ask(&manager))?;
+    Ok(*answer.get_or_init(|| said))
+}
+
+/// Makes a call that blocks the kernel thread. Where ranks are green threads, another one makes it.
+pub(crate) fn aside<T: Send>(call: impl FnOnce() -> T + Send) -> T {
+    if marcel::is_green() { marcel::blocking::export(call) } else { call() }
 }
 
 /// A session was opened for the calling thread's rank.

@@ -12,6 +12,7 @@
 //! | `file` | files: MPI-IO |
 //! | `win` | windows: one-sided communication |
 //! | `coll`, `p2p` | collectives; messages between two processes |
+//! | `port` | connections with processes of other jobs |
 //! | `request` | operations under way, waiting for them, their outcomes |
 //! | `message` | modes of sending, and sends that need no request |
 //! | `comm`, `session` | communicators; sessions of the sessions model |
@@ -48,6 +49,7 @@ mod message;
 mod op;
 mod p2p;
 mod per_rank;
+mod port;
 mod process;
 mod ranks;
 mod request;

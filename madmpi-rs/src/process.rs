@@ -9,8 +9,10 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::abi::*;
+use crate::comm::circle;
 use crate::error::Fault;
 use crate::per_rank::per_rank;
+use crate::port::spawn;
 use crate::{buffer, comm, job, per_rank};
 use marcel::plumbing::KernelMutex;
 
@@ -39,7 +41,6 @@ fn open() -> Result<(), Fault> {
         // Contexts have bits for so many processes; see `comm::context`.
         return Err(Fault::new(MPI_ERR_OTHER, "madmpi supports jobs of at most 16384 processes"));
     }
-    session.tolerate(comm::failures::hook());
     comm::make_predefined(&session)?;
     if !per_rank::are_several() {
         // SAFETY: `at_exit` may run at exit: this library is not unloaded while its threads run.
@@ -66,6 +67,9 @@ pub(crate) fn init(level: c_int) -> Result<(), Fault> {
         return Err(again());
     }
     MAIN.get_or_init(marcel::current);
+    if let Some(world) = comm::world() {
+        spawn::meet_parent(world)?;
+    }
     if level == MPI_THREAD_MULTIPLE {
         job::calls_may_be_concurrent();
     }
@@ -120,6 +124,7 @@ pub(crate) fn close_session() -> Result<(), Fault> {
 fn close() -> Result<(), Fault> {
     // The program gets its buffers back, if it has not detached them.
     buffer::flush_all()?;
+    circle::close_all();
     CLOSED.store(true, Ordering::Release);
     job::session()?.leave_agreements();
     Ok(job::session()?.close()?)

@@ -49,9 +49,12 @@ fn standard(key: c_int) -> Result<Option<usize>, Fault> {
         // All processes can read and write as the language provides.
         MPI_IO => MPI_ANY_SOURCE,
         MPI_WTIME_IS_GLOBAL => 0,
-        MPI_UNIVERSE_SIZE => job::session()?.size() as c_int,
+        MPI_UNIVERSE_SIZE => job::universe()? as c_int,
         MPI_LASTUSEDCODE => errcode::last_used(),
-        // Launchers do not say which of several programs this is.
+        MPI_APPNUM => match job::program()? {
+            Some(number) => number as c_int,
+            None => return Ok(None),
+        },
         _ => return Ok(None),
     };
     Ok(Some(kept(value) as usize))

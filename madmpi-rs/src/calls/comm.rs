@@ -7,10 +7,10 @@ use super::entry::mpi;
 use crate::abi::*;
 use crate::args::{InOut, Out, Text, TextOut, out, read};
 use crate::coll;
-use crate::comm::{Agreement, Comm, SplitKey, TAG_UB, bad_tag, get, inter, kinds};
+use crate::comm::{Comm, SplitKey, TAG_UB, bad_tag, get, inter, kinds};
 use crate::errhandler;
 use crate::error::Fault;
-use crate::group::{self, set::Likeness};
+use crate::group::{self, names::alike, set::Likeness};
 use crate::info;
 
 /// Gives the program a new communicator, or none.
@@ -26,7 +26,10 @@ fn compare(one: &Comm, other: &Comm) -> c_int {
     if one.remote.is_some() != other.remote.is_some() {
         return MPI_UNEQUAL;
     }
-    let likeness = |(one, other): &(&Arc<group::Group>, &Arc<group::Group>)| one.compare(other);
+    let likeness = |(one, other): &(&Arc<group::Group>, &Arc<group::Group>)| {
+        let (one, other) = alike(one, other);
+        one.compare(&other)
+    };
     let all: Vec<Likeness> = sides.iter().flatten().map(likeness).collect();
     if all.contains(&Likeness::Different) {
         MPI_UNEQUAL
@@ -37,13 +40,10 @@ fn compare(one: &Comm, other: &Comm) -> c_int {
     }
 }
 
-/// Frees the communicator that a handle of the program stands for, after `before`.
-fn free(
-    comm: InOut<MPI_Comm>,
-    before: impl FnOnce(&Comm) -> Result<(), Fault>,
-) -> Result<(), Fault> {
+/// Ends the handle of a communicator.
+fn end(comm: InOut<MPI_Comm>, end: impl FnOnce(&Comm) -> Result<(), Fault>) -> Result<(), Fault> {
     let held = get(read(comm, "comm")?)?;
-    before(&held).and_then(|()| held.free()).map_err(|fault| fault.on(held.share()))?;
+    end(&held).map_err(|fault| fault.on(held.share()))?;
     out(comm, "comm", MPI_COMM_NULL)
 }
 
@@ -117,8 +117,7 @@ mpi! {
 
     fn MPI_Comm_create(comm: MPI_Comm, group: MPI_Group, newcomm: Out<MPI_Comm>) on comm {
         give(newcomm, None)?;
-        let group = group::get(group)?;
-        comm.check_part(&group)?;
+        let group = comm.part_of(&group::get(group)?.share())?;
         give(newcomm, comm.create(&group)?)
     }
 
@@ -128,18 +127,17 @@ mpi! {
         if !(0..=TAG_UB).contains(&tag) {
             return Err(bad_tag(tag, ""));
         }
-        let group = group::get(group)?;
-        comm.check_part(&group)?;
+        let group = comm.part_of(&group::get(group)?.share())?;
         if !group.contains(comm.session.rank()) {
             return Ok(());
         }
-        give(newcomm, Some(comm.create_alone(&group.share(), tag)?))
+        give(newcomm, Some(comm.create_alone(&group, tag)?))
     }
 
-    fn MPI_Comm_free(comm: InOut<MPI_Comm>) { free(comm, |_| Ok(())) }
+    fn MPI_Comm_free(comm: InOut<MPI_Comm>) { end(comm, Comm::free) }
 
     /// Waits for the other members, so that none of them still sends to this process.
-    fn MPI_Comm_disconnect(comm: InOut<MPI_Comm>) { free(comm, |comm| Agreement::of_comm(comm)?.any(false).map(drop)) }
+    fn MPI_Comm_disconnect(comm: InOut<MPI_Comm>) { end(comm, Comm::disconnect) }
 
     fn MPI_Comm_set_name(comm: MPI_Comm, comm_name: Text) on comm {
         let name = comm_name.bytes_or(MPI_ERR_ARG, "comm_name")?;
@@ -230,7 +228,7 @@ mpi! {
             let (group, name) = (group::get(local_group)?, string_tag(stringtag)?);
             inter::member(&group, local_leader, "local_leader")?;
             let remote =
-                || inter::member(&*group::get(remote_group)?, remote_leader, "remote_leader");
+                || inter::member_of_job(&group::get(remote_group)?.share(), remote_leader);
             let leader = local_leader as u32;
             let new = inter::from_groups(&group.share(), leader, remote, name, errhandler.clone())?;
             give(newintercomm, Some(new))
@@ -245,8 +243,8 @@ mpi! {
         let colour = match split_type {
             MPI_UNDEFINED => 0,
             MPI_COMM_TYPE_SHARED => kinds::memory(),
-            MPI_COMM_TYPE_HW_GUIDED => kinds::guided(info, false)?,
-            MPI_COMM_TYPE_RESOURCE_GUIDED => kinds::guided(info, true)?,
+            MPI_COMM_TYPE_HW_GUIDED => kinds::guided(&comm, info, false)?,
+            MPI_COMM_TYPE_RESOURCE_GUIDED => kinds::guided(&comm, info, true)?,
             MPI_COMM_TYPE_HW_UNGUIDED => return give(newcomm, kinds::unguided(&comm, key, info)?),
             _ => {
                 let why = "it must be one of MPI_COMM_TYPE_..., or MPI_UNDEFINED";

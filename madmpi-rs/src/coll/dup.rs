@@ -8,7 +8,7 @@ use newmad::coll::Task;
 use crate::abi::*;
 use crate::args::{Out, out};
 use crate::attribute::Attributes;
-use crate::comm::{Comm, Parts, context};
+use crate::comm::{Comm, Parts};
 use crate::error::Fault;
 use crate::handle::Ref;
 use crate::request::collective::{Finish, operation};
@@ -25,8 +25,7 @@ pub(crate) fn start(comm: &Ref<Comm>, newcomm: Out<MPI_Comm>) -> Result<MPI_Requ
     comm.attributes.copy_to(comm.handle().0, &attributes)?;
     let (errhandler, topology) = (comm.errhandler(), comm.share_topology());
     let group = comm.union_group()?;
-    let contexts = context::all()?;
-    let offer = if group.rank() == 0 { contexts.offer_fresh() } else { Ok(0) };
+    let offer = if group.rank() == 0 { comm.circle.contexts.offer_fresh() } else { Ok(0) };
     let mut words = match &offer {
         Ok(context) => vec![u64::from(*context), 1],
         Err(_) => vec![0, 0],
@@ -44,8 +43,7 @@ pub(crate) fn start(comm: &Ref<Comm>, newcomm: Out<MPI_Comm>) -> Result<MPI_Requ
             let why = "the process that gives out contexts has no fresh one left: use MPI_Comm_dup";
             return Err(Fault::new(MPI_ERR_OTHER, why));
         };
-        let (context, group, remote) = (context as u32, from.group.clone(), from.remote.clone());
-        let new = Comm::new(Parts { context, group, remote, errhandler })?;
+        let new = Comm::new(Parts { errhandler, ..from.parts_of_twin(context as u32) })?;
         new.attributes.adopt(attributes);
         if let Some(topology) = topology {
             new.set_topology(topology);

@@ -33,4 +33,4 @@ pub(crate) use check::Call;
 pub(crate) use neighbours::neighbours;
 pub(crate) use plan::{begin, prepare, run};
 pub(crate) use reduce::{allreduce, reduce, reduce_scatter, scan};
-pub(crate) use rooted::{bcast, gather, scatter};
+pub(crate) use rooted::{bcast, checked as check_root, gather, scatter};

@@ -18,7 +18,7 @@ use crate::handle::Ref;
 ///
 /// # Errors
 /// There is no such rank.
-pub(super) fn checked(comm: &Comm, root: c_int) -> Result<u32, Fault> {
+pub(crate) fn checked(comm: &Comm, root: c_int) -> Result<u32, Fault> {
     let found = u32::try_from(root).ok().filter(|&root| root < comm.group.size());
     found.ok_or_else(|| {
         let why = format!("the communicator has ranks 0 to {}", comm.group.size() - 1);

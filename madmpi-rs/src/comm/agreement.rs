@@ -4,26 +4,35 @@
 //! and all learn it. If the context was used before, all say whether they still know it from then; if any does, the
 //! leader offers another one.
 
+use core::ffi::c_int;
+use std::sync::Arc;
+
 use newmad::coll::{Group as Members, Op};
 
 use super::Comm;
-use super::context::{self, Offer};
+use super::circle::Circle;
+use super::context::{Contexts, Offer};
 use crate::abi::MPI_ERR_OTHER;
 use crate::error::Fault;
 
 /// The bridge between the two leaders of an intercommunicator.
 pub(crate) struct Bridge {
-    pub(crate) session: newmad::Session,
+    pub(crate) circle: Arc<Circle>,
     /// The process of the other leader.
     pub(crate) remote: u32,
     /// The tag on the wire.
     pub(crate) tag: u64,
 }
 
+/// In place of a length: the leader has failed, with the class in the lower half.
+const FAILED: u64 = 1 << 63;
+
 /// The processes that agree.
 pub(crate) struct Agreement<'a> {
     /// The members of the own side.
     pub(crate) local: &'a Members,
+    /// The contexts of the circle of what is to be made.
+    pub(crate) contexts: &'a Contexts,
     /// The leader's rank there.
     pub(crate) leader: u32,
     /// The bridge, at each side's leader.
@@ -36,8 +45,8 @@ pub(crate) struct Agreement<'a> {
 
 impl<'a> Agreement<'a> {
     /// An agreement of one group, led by its first member.
-    pub(crate) fn of_group(local: &'a Members) -> Agreement<'a> {
-        Agreement { local, leader: 0, bridge: None, second: false, two: false }
+    pub(crate) fn of_group(local: &'a Members, contexts: &'a Contexts) -> Agreement<'a> {
+        Agreement { local, contexts, leader: 0, bridge: None, second: false, two: false }
     }
 
     /// An agreement of a communicator's processes, led by the first member of each side.
@@ -46,17 +55,18 @@ impl<'a> Agreement<'a> {
     /// A member has failed.
     pub(crate) fn of_comm(comm: &'a Comm) -> Result<Agreement<'a>, Fault> {
         let local = comm.coll_group()?;
-        let Some(remote) = &comm.remote else { return Ok(Agreement::of_group(local)) };
+        let contexts = &comm.circle.contexts;
+        let Some(remote) = &comm.remote else { return Ok(Agreement::of_group(local, contexts)) };
         let (Some(here), Some(there)) = (comm.group.process(0), remote.process(0)) else {
             return Err(Fault::new(MPI_ERR_OTHER, "a side of the intercommunicator is empty"));
         };
         let bridge = Bridge {
-            session: comm.session.clone(),
+            circle: comm.circle.clone(),
             remote: there,
             tag: comm.internal_tag(super::AGREEMENT),
         };
         let bridge = (comm.rank() == 0).then_some(bridge);
-        Ok(Agreement { local, leader: 0, bridge, second: there < here, two: true })
+        Ok(Agreement { local, contexts, leader: 0, bridge, second: there < here, two: true })
     }
 
     /// Whether this process offers contexts.
@@ -78,14 +88,15 @@ impl<'a> Agreement<'a> {
     /// # Errors
     /// The leader's error; a member has failed.
     pub(crate) fn share(&self, words: Result<Vec<u64>, Fault>) -> Result<Vec<u64>, Fault> {
-        let mut len = [words.as_ref().map_or(u64::MAX, |words| words.len() as u64)];
+        let mut len = [match &words {
+            Ok(words) => words.len() as u64,
+            Err(fault) => FAILED | u64::from(fault.class as u32),
+        }];
         self.local.bcast(self.leader, &mut len).wait()?;
-        if len[0] == u64::MAX {
+        if len[0] & FAILED != 0 {
             words?;
-            return Err(Fault::new(
-                MPI_ERR_OTHER,
-                "the leader of this side did not reach the other",
-            ));
+            let why = "the root or leader of this side failed, and has said why";
+            return Err(Fault::new(len[0] as c_int, why));
         }
         let mut words = words?;
         words.resize(len[0] as usize, 0);
@@ -136,7 +147,7 @@ impl<'a> Agreement<'a> {
     /// # Errors
     /// The leader has no context left; a member has failed.
     pub(crate) fn agree(&self) -> Result<u32, Fault> {
-        let contexts = context::all()?;
+        let contexts = self.contexts;
         loop {
             // All learn of a failure, so that none of them waits.
             let offer = if self.offers() { Some(contexts.offer()) } else { None };
@@ -172,18 +183,18 @@ impl Bridge {
         let bytes =
             |words: &[u64]| words.iter().flat_map(|word| word.to_ne_bytes()).collect::<Vec<u8>>();
         let sent = [
-            self.session.isend(self.remote, self.tag, bytes(&[words.len() as u64]))?,
-            self.session.isend(self.remote, self.tag, bytes(words))?,
+            self.circle.session.isend(self.remote, self.tag, bytes(&[words.len() as u64]))?,
+            self.circle.session.isend(self.remote, self.tag, bytes(words))?,
         ];
         let mut len = [0; 8];
-        self.session.recv(self.remote, self.tag, &mut len)?;
+        self.circle.session.recv(self.remote, self.tag, &mut len)?;
         // A leader sends a few words for each process; anything longer was not meant for this.
         let len = u64::from_ne_bytes(len);
-        if len > 4 * u64::from(self.session.size()) + 8 {
+        if len > 4 * u64::from(self.circle.session.size()) + 8 {
             return Err(Fault::new(MPI_ERR_OTHER, "the other leader makes another communicator"));
         }
         let mut theirs = vec![0; len as usize * 8];
-        self.session.recv(self.remote, self.tag, &mut theirs)?;
+        self.circle.session.recv(self.remote, self.tag, &mut theirs)?;
         for request in sent {
             request.wait()?;
         }

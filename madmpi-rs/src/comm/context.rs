@@ -12,22 +12,20 @@
 //! asking for fresh ones too (a second round for each new communicator).
 
 use std::collections::{HashSet, VecDeque};
-use std::sync::{MutexGuard, OnceLock};
+use std::sync::MutexGuard;
 
 use crate::abi::MPI_ERR_OTHER;
 use crate::error::Fault;
-use crate::job;
-use crate::per_rank::per_rank;
 use marcel::plumbing::KernelMutex;
 
 const BITS: u32 = 31;
 /// A context rests until so many others have been given back.
 const REST: usize = 1024;
-/// Contexts 0 and 1 are those of `MPI_COMM_WORLD` and `MPI_COMM_SELF`.
-pub(super) const WORLD: u32 = 0;
+/// Contexts 0 and 1 are those of `MPI_COMM_WORLD` and `MPI_COMM_SELF`. A connection begins with the first.
+pub(crate) const WORLD: u32 = 0;
 pub(super) const OWN: u32 = 1;
 
-/// The contexts that this process gives out, and those of its communicators.
+/// The contexts that this process gives out in a circle, and those of its communicators there.
 pub(crate) struct Contexts {
     process: u32,
     /// Bits of the number.
@@ -54,23 +52,21 @@ pub(crate) struct Offer {
     pub(crate) again: bool,
 }
 
-/// The contexts of this process.
-///
-/// # Errors
-/// MPI is not initialised.
-pub(crate) fn all() -> Result<&'static Contexts, Fault> {
-    per_rank! {
-        static ALL: OnceLock<Contexts> = OnceLock::new();
-    }
-    let session = job::session()?;
-    Ok(ALL.get_or_init(|| Contexts::new(session.rank(), session.size())))
-}
-
 impl Contexts {
-    fn new(process: u32, size: u32) -> Contexts {
+    /// Of the process with that rank in the job's session.
+    pub(super) fn of_job(process: u32, size: u32) -> Contexts {
+        Contexts::new(process, size, HashSet::from([WORLD, OWN]))
+    }
+
+    /// Of the process with that rank in a connection's session, where no communicator exists yet.
+    pub(super) fn of_connection(process: u32, size: u32) -> Contexts {
+        Contexts::new(process, size, HashSet::new())
+    }
+
+    fn new(process: u32, size: u32, used: HashSet<u32>) -> Contexts {
         let bits = BITS - size.next_power_of_two().ilog2();
         let fresh = if process == 0 { 2 } else { 0 };
-        let (unused, back, used) = (Vec::new(), VecDeque::new(), HashSet::from([WORLD, OWN]));
+        let (unused, back) = (Vec::new(), VecDeque::new());
         Contexts { process, bits, state: KernelMutex::new(State { fresh, unused, back, used }) }
     }
 
@@ -163,7 +159,7 @@ mod tests {
         fn no_two_processes_offer_the_same(size in 1..300u32, steps in 1..50usize) {
             let mut seen = HashSet::from([WORLD, OWN]);
             for process in [0, size / 2, size - 1].into_iter().collect::<HashSet<_>>() {
-                let contexts = Contexts::new(process, size);
+                let contexts = Contexts::of_job(process, size);
                 for _ in 0..steps {
                     let offer = contexts.offer().unwrap_or_else(|fault| panic!("{}", fault.text));
                     prop_assert!(offer.context < 1 << 31 && !offer.again);
@@ -175,7 +171,7 @@ mod tests {
 
     #[test]
     fn one_that_is_back_rests_and_comes_again() {
-        let contexts = Contexts::new(3, 4);
+        let contexts = Contexts::of_job(3, 4);
         let mut last = None;
         for round in 0..2 * REST {
             let offer = contexts.offer().unwrap_or_else(|fault| panic!("{}", fault.text));
@@ -191,7 +187,7 @@ mod tests {
 
     #[test]
     fn one_that_is_not_to_come_again_does_not() {
-        let contexts = Contexts::new(0, 1);
+        let contexts = Contexts::of_job(0, 1);
         let offer = contexts.offer().unwrap_or_else(|fault| panic!("{}", fault.text));
         contexts.take(offer.context);
         contexts.release(offer.context, false);
@@ -200,7 +196,7 @@ mod tests {
 
     #[test]
     fn what_nobody_wanted_is_offered_first() {
-        let contexts = Contexts::new(0, 1);
+        let contexts = Contexts::of_job(0, 1);
         let first = contexts.offer().unwrap_or_else(|fault| panic!("{}", fault.text));
         contexts.withdraw(first);
         assert_eq!(contexts.offer().ok(), Some(first));
@@ -208,7 +204,7 @@ mod tests {
 
     #[test]
     fn one_of_another_process_is_not_offered_here() {
-        let (mine, other) = (Contexts::new(0, 2), Contexts::new(1, 2));
+        let (mine, other) = (Contexts::of_job(0, 2), Contexts::of_job(1, 2));
         let offer = other.offer().unwrap_or_else(|fault| panic!("{}", fault.text));
         mine.take(offer.context);
         mine.release(offer.context, true);

@@ -4,7 +4,7 @@ use core::ffi::c_int;
 use std::sync::Arc;
 
 use super::agreement::Agreement;
-use super::{Comm, Parts, context};
+use super::{Comm, Parts};
 use crate::abi::*;
 use crate::error::Fault;
 use crate::group::Group;
@@ -44,6 +44,7 @@ impl Comm {
 
     pub(crate) fn parts_of_twin(&self, context: u32) -> Parts {
         Parts {
+            circle: self.circle.clone(),
             context,
             group: self.group.clone(),
             remote: self.remote.clone(),
@@ -76,7 +77,7 @@ impl Comm {
     /// As [`Comm::twin`].
     pub(crate) fn split(&self, own: SplitKey) -> Result<Option<Arc<Comm>>, Fault> {
         let agreement = Agreement::of_comm(self)?;
-        let contexts = context::all()?;
+        let contexts = &self.circle.contexts;
         loop {
             // Every process offers a context; that of the part's leader is taken.
             let offer = if own.colour == 0 { None } else { Some(contexts.offer()) };
@@ -116,10 +117,12 @@ impl Comm {
                 continue;
             }
             let Some(context) = taken else { return Ok(None) };
+            let part = |members| Group::among(self.circle.naming.clone(), members);
             let parts = Parts {
+                circle: self.circle.clone(),
                 context,
-                group: Group::new(group),
-                remote: remote.map(Group::new),
+                group: part(group),
+                remote: remote.map(part),
                 errhandler: self.errhandler(),
             };
             return Comm::new(parts).map(Some);
@@ -152,21 +155,25 @@ impl Comm {
     pub(crate) fn create_alone(&self, group: &Arc<Group>, tag: c_int) -> Result<Arc<Comm>, Fault> {
         let key = u64::from(self.context) << 32 | tag as u64;
         let members = self.session.group_with_key(group.members(), key)?;
-        let context = Agreement::of_group(&members).agree()?;
-        let errhandler = self.errhandler();
-        Comm::new(Parts { context, group: group.clone(), remote: None, errhandler })
+        let context = Agreement::of_group(&members, &self.circle.contexts).agree()?;
+        let (circle, errhandler) = (self.circle.clone(), self.errhandler());
+        Comm::new(Parts { circle, context, group: group.clone(), remote: None, errhandler })
     }
 
+    /// The group, named as the circle names processes.
+    ///
     /// # Errors
     /// The group has processes that the own side here has not.
-    pub(crate) fn check_part(&self, group: &Group) -> Result<(), Fault> {
-        match group.members().iter().find(|&&member| !self.group.contains(member)) {
-            None => Ok(()),
-            Some(stranger) => {
-                let why = format!("its process {stranger} of the job is not in the communicator");
-                Err(Fault::argument(MPI_ERR_GROUP, "group", "not a part of it", &why))
-            }
-        }
+    pub(crate) fn part_of(&self, group: &Arc<Group>) -> Result<Arc<Group>, Fault> {
+        let stranger = match group.called_in(&self.circle.naming) {
+            Ok(group) => match group.members().iter().position(|&one| !self.group.contains(one)) {
+                None => return Ok(group),
+                Some(rank) => rank as u32,
+            },
+            Err(rank) => rank,
+        };
+        let why = format!("its process {stranger} is not in the communicator");
+        Err(Fault::argument(MPI_ERR_GROUP, "group", "not a part of it", &why))
     }
 }
 

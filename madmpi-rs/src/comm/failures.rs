@@ -15,18 +15,18 @@ use std::sync::atomic::Ordering;
 use newmad::Cause;
 use newmad::tolerance::{Agreement, Contribution, Decision, Hook};
 
-use super::context::{self, Offer};
-use super::registry::{Home, Registry};
-use super::{Comm, Parts, TAG_UB, bad_tag, registry};
+use super::context::Offer;
+use super::registry::Registry;
+use super::{Comm, Parts, TAG_UB, bad_tag};
 use crate::error::Fault;
 use crate::group::Group;
 
 /// What newmad calls.
 struct Told(Arc<Registry<Comm>>);
 
-/// The hook of the calling thread's rank.
-pub(crate) fn hook() -> impl Hook {
-    Told(registry())
+/// The hook of a circle's session.
+pub(super) fn hook(registry: &Arc<Registry<Comm>>) -> impl Hook + use<> {
+    Told(registry.clone())
 }
 
 impl Hook for Told {
@@ -49,8 +49,7 @@ pub(crate) struct Shrinking {
 
 impl Comm {
     /// It was made, and newmad may tell of it.
-    pub(super) fn was_made(&self, registry: Arc<Registry<Comm>>) {
-        let _ = self.failures.home.set(Home { registry, contexts: context::all().ok() });
+    pub(super) fn was_made(&self) {
         // What newmad has told before this was registered. `MPI_COMM_WORLD` is there before anything else.
         self.look_at_failures();
         if self.session.is_revoked(self.key()) {
@@ -60,16 +59,13 @@ impl Comm {
 
     /// The context ends with the communicator.
     pub(super) fn give_back_context(&self) {
-        let Some(home) = self.failures.home.get() else { return };
-        home.registry.remove(self.context);
+        self.circle.registry.remove(self.context);
         self.session.lift_any_source(self.programs());
         if self.is_revoked() {
             self.session.lift_revoked(self.all());
         }
-        if let Some(contexts) = home.contexts {
-            let again = !self.failures.marked.load(Ordering::Acquire) && !self.is_revoked();
-            contexts.release(self.context, again);
-        }
+        let again = !self.failures.marked.load(Ordering::Acquire) && !self.is_revoked();
+        self.circle.contexts.release(self.context, again);
     }
 
     /// What newmad calls the communicator.
@@ -115,12 +111,17 @@ impl Comm {
 
     /// The failed processes, as a group.
     pub(crate) fn failed_group(&self) -> Arc<Group> {
-        Group::new(self.failed().into_iter().map(|(process, _)| process).collect())
+        self.some(self.failed().into_iter().map(|(process, _)| process).collect())
     }
 
     /// Those of them that the program has acknowledged.
     pub(crate) fn acknowledged_group(&self) -> Arc<Group> {
-        Group::new(self.acknowledged())
+        self.some(self.acknowledged())
+    }
+
+    /// Some of the circle's processes, as a group.
+    fn some(&self, processes: Vec<u32>) -> Arc<Group> {
+        Group::among(self.circle.naming.clone(), processes)
     }
 
     fn acknowledged(&self) -> Vec<u32> {
@@ -208,11 +209,11 @@ impl Comm {
     /// # Errors
     /// No context that was never used is left.
     pub(crate) fn begin_to_shrink(&self) -> Result<Shrinking, Fault> {
-        let offer = Offer { context: context::all()?.offer_fresh()?, again: false };
+        let offer = Offer { context: self.circle.contexts.offer_fresh()?, again: false };
         match self.begin(0, offer.context) {
             Ok(agreement) => Ok(Shrinking { agreement, offer }),
             Err(fault) => {
-                context::all()?.withdraw(offer);
+                self.circle.contexts.withdraw(offer);
                 Err(fault)
             }
         }
@@ -229,13 +230,14 @@ impl Comm {
         let Decision { offer: agreed, failed, .. } = agreement.wait()?;
         let context = agreed as u32;
         if context != offer.context {
-            context::all()?.withdraw(*offer);
+            self.circle.contexts.withdraw(*offer);
         }
         let left = |group: &Arc<Group>| {
             let lives = |process: &u32| failed.binary_search(process).is_err();
-            Group::new(group.members().iter().copied().filter(lives).collect())
+            self.some(group.members().iter().copied().filter(lives).collect())
         };
         Comm::new(Parts {
+            circle: self.circle.clone(),
             context,
             group: left(&self.group),
             remote: self.remote.as_ref().map(left),

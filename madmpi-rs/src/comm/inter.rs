@@ -6,6 +6,7 @@ use std::sync::Arc;
 use newmad::coll::Group as Members;
 
 use super::agreement::{Agreement, Bridge};
+use super::circle::{self, Circle};
 use super::{Comm, INTERNAL, Parts, context};
 use crate::abi::*;
 use crate::errhandler::{self, Errhandler};
@@ -21,15 +22,47 @@ struct LocalSide<'a> {
     leader: u32,
 }
 
+impl LocalSide<'_> {
+    /// The circle of both sides, which is that of the leader's bridge, and this side's group as the circle names it. If
+    /// the leader has an error, all of the side fail.
+    fn circle(
+        &self,
+        bridge: &Result<Option<Bridge>, Fault>,
+    ) -> Result<(Arc<Circle>, Arc<Group>), Fault> {
+        let job = circle::of_job()?;
+        let agreement =
+            Agreement { leader: self.leader, ..Agreement::of_group(self.members, &job.contexts) };
+        let number = match bridge {
+            Ok(Some(bridge)) => Ok(vec![bridge.circle.number]),
+            Ok(None) => Ok(vec![0]),
+            Err(fault) => Err(fault.clone()),
+        };
+        let number = agreement.share(number)?.first().copied().unwrap_or_default();
+        let circle = circle::find(number).ok_or(0u32);
+        let named =
+            circle.and_then(|circle| Ok((circle.clone(), self.group.called_in(&circle.naming)?)));
+        // All of the side have the same answer, since the members of a circle are the same everywhere.
+        named.map_err(|rank| {
+            let why = format!(
+                "process {rank} of local_comm is not connected with the other side by the session of peer_comm: \
+                 MPI_Comm_accept and MPI_Comm_connect connect them"
+            );
+            Fault::new(MPI_ERR_COMM, why)
+        })
+    }
+}
+
 /// Makes an intercommunicator. The bridge is the leader's: if that has an error, all of the side fail.
 fn join(
     side: LocalSide<'_>,
     bridge: Result<Option<Bridge>, Fault>,
     errhandler: Errhandler,
 ) -> Result<Arc<Comm>, Fault> {
-    let LocalSide { members, group, leader } = side;
+    let (circle, group) = side.circle(&bridge)?;
+    let LocalSide { members, leader, .. } = side;
+    let contexts = &circle.contexts;
     let mut agreement =
-        Agreement { local: members, leader, bridge: None, second: false, two: true };
+        Agreement { local: members, contexts, leader, bridge: None, second: false, two: true };
     let own = group.process(leader).unwrap_or_default();
     let met = bridge.and_then(|bridge| {
         let Some(bridge) = bridge else { return Ok(Vec::new()) };
@@ -49,7 +82,8 @@ fn join(
     }
     agreement.second = other < own;
     let context = agreement.agree()?;
-    Comm::new(Parts { context, group, remote: Some(Group::new(remote.to_vec())), errhandler })
+    let remote = Some(Group::among(circle.naming.clone(), remote.to_vec()));
+    Comm::new(Parts { circle: circle.clone(), context, group, remote, errhandler })
 }
 
 /// Makes one communicator of both sides; the high side comes last.
@@ -69,14 +103,23 @@ pub(crate) fn merge(comm: &Comm, high: bool) -> Result<Arc<Comm>, Fault> {
     let (first, second) = if last { (remote, &comm.group) } else { (&comm.group, remote) };
     let members = first.members().iter().chain(second.members()).copied().collect();
     let context = agreement.agree()?;
-    let errhandler = comm.errhandler();
-    Comm::new(Parts { context, group: Group::new(members), remote: None, errhandler })
+    let (circle, errhandler) = (comm.circle.clone(), comm.errhandler());
+    let group = Group::among(circle.naming.clone(), members);
+    Comm::new(Parts { circle, context, group, remote: None, errhandler })
 }
 
 /// The number that a name stands for.
 fn hash(name: &[u8]) -> u64 {
     name.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+/// The group, whose processes have to be of the job.
+fn of_job(group: &Arc<Group>) -> Result<Arc<Group>, Fault> {
+    group.called_in(&None).map_err(|rank| {
+        let why = format!("its process {rank} is of another job: only communicators lead there");
+        Fault::argument(MPI_ERR_GROUP, "group", "of several jobs", &why)
     })
 }
 
@@ -96,6 +139,11 @@ pub(crate) fn member(group: &Group, rank: c_int, name: &str) -> Result<u32, Faul
         let why = format!("there are ranks 0 to {}", i64::from(group.size()) - 1);
         Fault::argument(MPI_ERR_RANK, name, rank, &why)
     })
+}
+
+/// The process of the job that is the leader of a remote group.
+pub(crate) fn member_of_job(group: &Arc<Group>, rank: c_int) -> Result<u32, Fault> {
+    member(&*of_job(group)?, rank, "remote_leader")
 }
 
 /// The object that faults concern of calls that make a communicator of groups: the communicator that is to be.
@@ -128,8 +176,8 @@ pub(crate) fn create(
             return Ok(None);
         }
         let (peer, remote) = peer()?;
-        let (session, tag) = (peer.session.clone(), peer.internal_tag_of(tag));
-        Ok(Some(Bridge { session, remote, tag }))
+        let (circle, tag) = (peer.circle.clone(), peer.internal_tag_of(tag));
+        Ok(Some(Bridge { circle, remote, tag }))
     };
     let side = LocalSide { members: local.coll_group()?, group: local.group.clone(), leader };
     join(side, bridge(), local.errhandler())
@@ -141,9 +189,11 @@ pub(crate) fn from_group(
     name: &[u8],
     errhandler: Errhandler,
 ) -> Result<Arc<Comm>, Fault> {
-    let members = members(group, hash(name))?;
-    let context = Agreement::of_group(&members).agree()?;
-    Comm::new(Parts { context, group: group.clone(), remote: None, errhandler })
+    let group = of_job(group)?;
+    let members = members(&group, hash(name))?;
+    let circle = circle::of_job()?.clone();
+    let context = Agreement::of_group(&members, &circle.contexts).agree()?;
+    Comm::new(Parts { circle, context, group, remote: None, errhandler })
 }
 
 /// Makes an intercommunicator of two groups, whose processes call this with the same name. `remote` gives the process
@@ -157,18 +207,19 @@ pub(crate) fn from_groups(
 ) -> Result<Arc<Comm>, Fault> {
     let name = hash(name);
     // Not the number of a communicator of the same group and name.
-    let members = members(group, !name)?;
+    let group = of_job(group)?;
+    let members = members(&group, !name)?;
     let bridge = || {
         if members.rank() != leader {
             return Ok(None);
         }
-        let (session, remote) = (job::session()?.clone(), remote()?);
+        let (circle, remote) = (circle::of_job()?.clone(), remote()?);
         // No process sends a peer anything in the context of `MPI_COMM_SELF`.
         let tag = u64::from(context::OWN) << 32 | INTERNAL | name >> 33;
-        Ok(Some(Bridge { session, remote, tag }))
+        Ok(Some(Bridge { circle, remote, tag }))
     };
     let bridge = bridge();
-    join(LocalSide { members: &members, group: group.clone(), leader }, bridge, errhandler)
+    join(LocalSide { members: &members, group, leader }, bridge, errhandler)
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ pub(crate) fn memory() -> u64 {
 }
 
 /// The colour that an info object asks for; 0: none.
-pub(crate) fn guided(info: MPI_Info, sets: bool) -> Result<u64, Fault> {
+pub(crate) fn guided(comm: &Comm, info: MPI_Info, sets: bool) -> Result<u64, Fault> {
     if info == MPI_INFO_NULL {
         return Ok(0);
     }
@@ -38,7 +38,7 @@ pub(crate) fn guided(info: MPI_Info, sets: bool) -> Result<u64, Fault> {
     let set = entries.get(SET).filter(|_| sets && entries.get(RESOURCE).is_none());
     Ok(match set {
         Some(b"mpi://WORLD") => 1,
-        Some(b"mpi://SELF") => u64::from(job::session()?.rank()) + 1,
+        Some(b"mpi://SELF") => u64::from(comm.session.rank()) + 1,
         _ => 0,
     })
 }

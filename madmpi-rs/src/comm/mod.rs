@@ -6,6 +6,7 @@
 //!
 //! | file | what |
 //! |---|---|
+//! | `circle` | the processes that one session of newmad connects |
 //! | `context` | giving out contexts |
 //! | `agreement` | how the processes that make a communicator agree on a context |
 //! | `create`, `inter` | communicators made of others, and those with two sides |
@@ -16,7 +17,8 @@
 //! | `topology` | communicators with a topology |
 
 mod agreement;
-pub(crate) mod context;
+pub(crate) mod circle;
+mod context;
 mod create;
 pub(crate) mod failures;
 mod hints;
@@ -45,6 +47,8 @@ use crate::topology::Topology;
 use marcel::plumbing::KernelMutex;
 
 pub(crate) use agreement::Agreement;
+pub(crate) use circle::Circle;
+pub(crate) use context::WORLD as CONNECTED;
 pub(crate) use create::SplitKey;
 pub(crate) use series::{KeptSeries, Series};
 
@@ -61,7 +65,9 @@ pub(crate) const PARTITIONED: u32 = 1;
 /// A communicator.
 pub(crate) struct Comm {
     handle: OnceLock<MPI_Comm>,
+    /// The session of its circle.
     pub(crate) session: newmad::Session,
+    pub(crate) circle: Arc<Circle>,
     context: u32,
     pub(crate) group: Arc<Group>,
     /// The other side of an intercommunicator.
@@ -78,7 +84,7 @@ pub(crate) struct Comm {
     numbers: Arc<series::Numbers>,
     /// Tags of programs are below this: [`TAG_UB`] and one, and 0 once the communicator is revoked.
     tags: AtomicU32,
-    failures: registry::Failures<Comm>,
+    failures: registry::Failures,
     pub(crate) hints: hints::Hints,
 }
 
@@ -91,6 +97,7 @@ pub(crate) struct Settings {
 
 /// The parts that a communicator is made of.
 pub(crate) struct Parts {
+    pub(crate) circle: Arc<Circle>,
     pub(crate) context: u32,
     pub(crate) group: Arc<Group>,
     pub(crate) remote: Option<Arc<Group>>,
@@ -102,20 +109,11 @@ per_rank! {
     static PREDEFINED: OnceLock<[Arc<Comm>; 2]> = OnceLock::new();
 }
 
-per_rank! {
-    static REGISTRY: OnceLock<Arc<registry::Registry<Comm>>> = OnceLock::new();
-}
-
-/// The registry of the calling thread's rank.
-fn registry() -> Arc<registry::Registry<Comm>> {
-    REGISTRY.get_or_init(Arc::default).clone()
-}
-
 /// A communicator that newmad may tell of.
 fn registered(comm: Comm) -> Arc<Comm> {
-    let (comm, registry) = (Arc::new(comm), registry());
-    registry.add(comm.context, &comm);
-    comm.was_made(registry);
+    let comm = Arc::new(comm);
+    comm.circle.registry.add(comm.context, &comm);
+    comm.was_made();
     comm
 }
 
@@ -128,8 +126,9 @@ pub(crate) fn make_predefined(session: &newmad::Session) -> Result<(), Fault> {
     static WORLD: OnceLock<Arc<Group>> = OnceLock::new();
     let world = WORLD.get_or_init(|| Group::new((0..session.size()).collect())).clone();
     let own = Group::new(vec![session.rank()]);
-    let world = Comm::predefined(MPI_COMM_WORLD, session, world)?;
-    let own = Comm::predefined(MPI_COMM_SELF, session, own)?;
+    let circle = circle::begin(session);
+    let world = Comm::predefined(MPI_COMM_WORLD, &circle, world)?;
+    let own = Comm::predefined(MPI_COMM_SELF, &circle, own)?;
     PREDEFINED.get_or_init(|| [world, own]);
     Ok(())
 }
@@ -142,6 +141,11 @@ fn predefined(comm: MPI_Comm) -> Option<Ref<Comm>> {
         MPI_COMM_SELF => Some(Ref::Fixed(own)),
         _ => None,
     }
+}
+
+/// `MPI_COMM_WORLD`.
+pub(crate) fn world() -> Option<&'static Arc<Comm>> {
+    PREDEFINED.get().filter(|_| !job::is_over()).map(|[world, _]| world)
 }
 
 /// `MPI_COMM_SELF`.
@@ -206,7 +210,7 @@ impl HandlesErrors for Comm {
 impl Comm {
     fn predefined(
         handle: MPI_Comm,
-        session: &newmad::Session,
+        circle: &Arc<Circle>,
         group: Arc<Group>,
     ) -> Result<Arc<Comm>, Fault> {
         let (context, name) = match handle {
@@ -214,21 +218,23 @@ impl Comm {
             // Each process has one, and none of them sends to another.
             _ => (context::OWN, "MPI_COMM_SELF"),
         };
-        let parts = Parts { context, group, remote: None, errhandler: Errhandler::Fatal };
-        let comm = Comm::of(session, parts)?;
+        let (circle, errhandler) = (circle.clone(), Errhandler::Fatal);
+        let comm = Comm::of(Parts { circle, context, group, remote: None, errhandler })?;
         comm.settings().name = name.into();
         let _ = comm.handle.set(handle);
         Ok(registered(comm))
     }
 
-    fn of(session: &newmad::Session, parts: Parts) -> Result<Comm, Fault> {
-        let Parts { context, group, remote, errhandler } = parts;
-        let rank = group.rank(session.rank());
+    fn of(parts: Parts) -> Result<Comm, Fault> {
+        let Parts { circle, context, group, remote, errhandler } = parts;
+        let rank = group.rank(circle.session.rank());
         let rank = rank.ok_or_else(|| Fault::new(MPI_ERR_INTERN, "not a member"))?;
         let settings = Settings { errhandler, errhandler_was_set: false, name: Vec::new() };
+        circle.enter();
         Ok(Comm {
             handle: OnceLock::new(),
-            session: session.clone(),
+            session: circle.session.clone(),
+            circle,
             context,
             group,
             remote,
@@ -266,12 +272,11 @@ impl Comm {
     /// # Errors
     /// None that are known.
     fn hidden(parts: Parts) -> Result<Arc<Comm>, Fault> {
-        let context = parts.context;
-        if !context::all()?.take(context) {
+        if !parts.circle.contexts.take(parts.context) {
             return Err(Fault::new(MPI_ERR_INTERN, "two communicators have the same context"));
         }
         // From here on dropping the communicator gives the context back.
-        Ok(registered(Comm::of(job::session()?, parts)?))
+        Ok(registered(Comm::of(parts)?))
     }
 
     /// Ends the handle; messages under way come to their end.
@@ -287,6 +292,17 @@ impl Comm {
         self.attributes.delete_all(handle.0)?;
         COMMS.remove(handle.0);
         Ok(())
+    }
+
+    /// As [`Comm::free`], after all members have come to this. The circle closes with its last communicator.
+    ///
+    /// # Errors
+    /// The function of an attribute has failed; a member has failed.
+    pub(crate) fn disconnect(&self) -> Result<(), Fault> {
+        let met = Agreement::of_comm(self).and_then(|all| all.any(false).map(drop));
+        self.circle.part();
+        // A member that has failed is no reason to stay connected with the others.
+        self.free().and(met)
     }
 
     pub(crate) fn handle(&self) -> MPI_Comm {
@@ -500,5 +516,6 @@ impl Drop for Comm {
         self.checking.take();
         self.union.take();
         self.give_back_context();
+        self.circle.leave();
     }
 }

@@ -1,14 +1,10 @@
-//! The communicators of a rank by their contexts: what newmad tells of failures and revocations names these.
-//!
-//! It is told by threads of the library, which are no rank's: so the hook has the registry, and a communicator has its own.
+//! The communicators of a circle by their contexts: what newmad tells of failures and revocations names these.
 
 use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 
 use marcel::plumbing::KernelMutex;
-
-use super::context::Contexts;
 
 /// Communicators, of the type `T`, by their contexts.
 pub(super) struct Registry<T>(KernelMutex<HashMap<u32, Weak<T>>>);
@@ -38,26 +34,10 @@ impl<T> Registry<T> {
 }
 
 /// What a communicator knows of failures.
-pub(super) struct Failures<T> {
+#[derive(Default)]
+pub(super) struct Failures {
     /// So many of the failed processes are acknowledged: the first ones.
     pub(super) acknowledged: KernelMutex<usize>,
     /// Its context is not to be used again.
     pub(super) marked: AtomicBool,
-    pub(super) home: OnceLock<Home<T>>,
-}
-
-/// What belongs to the rank that made the communicator. The last owner may be a thread that is no rank's.
-pub(super) struct Home<T> {
-    pub(super) registry: Arc<Registry<T>>,
-    pub(super) contexts: Option<&'static Contexts>,
-}
-
-impl<T> Default for Failures<T> {
-    fn default() -> Failures<T> {
-        Failures {
-            acknowledged: KernelMutex::new(0),
-            marked: AtomicBool::new(false),
-            home: OnceLock::new(),
-        }
-    }
 }

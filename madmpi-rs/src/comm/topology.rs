@@ -17,7 +17,7 @@ pub(crate) fn with_topology(
         Some(comm.twin()?)
     } else {
         let members = comm.group.members().iter().copied().take(count as usize).collect();
-        comm.create(&Group::new(members))?
+        comm.create(&Group::among(comm.circle.naming.clone(), members))?
     };
     if let Some(new) = &new {
         new.set_topology(Arc::new(topology));

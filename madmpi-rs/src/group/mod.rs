@@ -1,5 +1,6 @@
 //! Groups: ordered sets of processes.
 
+pub(crate) mod names;
 pub(crate) mod set;
 
 use std::collections::HashMap;
@@ -8,22 +9,35 @@ use std::sync::{Arc, OnceLock};
 use crate::abi::*;
 use crate::error::Fault;
 use crate::handle::{Ref, Table};
+use names::Naming;
 
 static GROUPS: Table<Group> = Table::new();
 
-/// An ordered set of processes, named by their ranks in the newmad session.
+/// An ordered set of processes, named by their ranks in a session of newmad, mostly that of the job ([`names`]).
 #[derive(Debug)]
 pub(crate) struct Group {
     members: Box<[u32]>,
     /// Whether every rank is the rank in the session.
     same: bool,
     ranks: OnceLock<HashMap<u32, u32>>,
+    naming: Naming,
 }
 
 impl Group {
+    /// Processes of the job.
     pub(crate) fn new(members: Vec<u32>) -> Arc<Group> {
+        Group::among(None, members)
+    }
+
+    /// Processes of those that the list names.
+    pub(crate) fn among(naming: Naming, members: Vec<u32>) -> Arc<Group> {
         let same = members.iter().enumerate().all(|(rank, &process)| rank as u32 == process);
-        Arc::new(Group { members: members.into(), same, ranks: OnceLock::new() })
+        Arc::new(Group { members: members.into(), same, ranks: OnceLock::new(), naming })
+    }
+
+    /// What the members are named by.
+    pub(crate) fn naming(&self) -> &Naming {
+        &self.naming
     }
 
     pub(crate) fn members(&self) -> &[u32] {

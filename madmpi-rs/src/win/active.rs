@@ -7,6 +7,7 @@
 //! its message comes.
 
 use core::ffi::c_int;
+use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence as memory_fence};
 
 use super::Win;
@@ -24,11 +25,13 @@ fn wrong(why: &'static str) -> Fault {
 }
 
 /// The ranks in the window of the processes of a group.
-fn ranks(win: &Win, group: &Group) -> Result<Vec<u32>, Fault> {
-    let rank = |process: &u32| {
+fn ranks(win: &Win, group: &Arc<Group>) -> Result<Vec<u32>, Fault> {
+    let stranger = || {
         let why = "argument group has a process that is not in the window";
-        win.comm.group.rank(*process).ok_or_else(|| Fault::new(MPI_ERR_GROUP, why))
+        Fault::new(MPI_ERR_GROUP, why)
     };
+    let group = group.called_in(win.comm.group.naming()).map_err(|_| stranger())?;
+    let rank = |process: &u32| win.comm.group.rank(*process).ok_or_else(stranger);
     group.members().iter().map(rank).collect()
 }
 
@@ -66,7 +69,7 @@ fn settle(receives: Vec<newmad::Request>) -> Result<(), Fault> {
 ///
 /// # Errors
 /// It is shown already; the group is not the window's; a member has died.
-pub(crate) fn post(win: &Win, group: &Group, assert: c_int) -> Result<(), Fault> {
+pub(crate) fn post(win: &Win, group: &Arc<Group>, assert: c_int) -> Result<(), Fault> {
     check_assert(assert, MPI_MODE_NOCHECK | MPI_MODE_NOSTORE | MPI_MODE_NOPUT)?;
     let ranks = ranks(win, group)?;
     if win.exposure.lock().is_some() {
@@ -85,7 +88,7 @@ pub(crate) fn post(win: &Win, group: &Group, assert: c_int) -> Result<(), Fault>
 ///
 /// # Errors
 /// Another epoch is open; the group is not the window's; a member has died.
-pub(crate) fn start(win: &Win, group: &Group, assert: c_int) -> Result<(), Fault> {
+pub(crate) fn start(win: &Win, group: &Arc<Group>, assert: c_int) -> Result<(), Fault> {
     check_assert(assert, MPI_MODE_NOCHECK)?;
     let ranks = ranks(win, group)?;
     win.epochs.check_start()?;

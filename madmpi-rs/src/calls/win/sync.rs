@@ -13,11 +13,11 @@ mpi! {
     fn MPI_Win_fence(assert: c_int, win: MPI_Win) { on(win, |win| sync::fence(win, assert)) }
 
     fn MPI_Win_post(group: MPI_Group, assert: c_int, win: MPI_Win) {
-        on(win, |win| active::post(win, &*group::get(group)?, assert))
+        on(win, |win| active::post(win, &group::get(group)?.share(), assert))
     }
 
     fn MPI_Win_start(group: MPI_Group, assert: c_int, win: MPI_Win) {
-        on(win, |win| active::start(win, &*group::get(group)?, assert))
+        on(win, |win| active::start(win, &group::get(group)?.share(), assert))
     }
 
     fn MPI_Win_complete(win: MPI_Win) { on(win, active::complete) }

@@ -47,8 +47,9 @@ struct Pairing {
     announced: VecDeque<Announcement>,
 }
 
-/// The tag of announcements, which contains the communicator's context; the peer; the rank of this process.
-type Key = (u64, u32, u32);
+/// The number of the communicator's circle; the tag of announcements, which contains its context; the peer; the rank of
+/// this process.
+type Key = (u64, u64, u32, u32);
 
 static PAIRINGS: KernelMutex<Option<HashMap<Key, Pairing>>> = KernelMutex::new(None);
 
@@ -75,7 +76,7 @@ pub(super) fn expect(
     tag: u32,
     on_match: OnMatch,
 ) -> Result<(), Fault> {
-    let key = (comm.internal_tag(PARTITIONED), from, comm.session.rank());
+    let key = (comm.circle.number, comm.internal_tag(PARTITIONED), from, comm.session.rank());
     let found = with(key, |pairing| {
         let at = pairing.announced.iter().position(|announced| announced.tag == tag);
         match at.and_then(|at| pairing.announced.remove(at)) {
@@ -90,7 +91,7 @@ pub(super) fn expect(
         on_match(Ok(announced));
     }
     // Each receiver receives one announcement, perhaps one for another receiver.
-    comm.session.irecv(from, key.0, vec![0; LEN])?.on_done(move |result| {
+    comm.session.irecv(from, key.1, vec![0; LEN])?.on_done(move |result| {
         let announced = match result {
             Ok((bytes, status)) => Announcement::decode(&bytes[..status.len.min(LEN)]),
             Err(error) => {

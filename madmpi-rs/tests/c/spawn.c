@@ -1,0 +1,111 @@
+/* np: 2, peers: no */
+/* Processes start others: of this very program, which says what it is by its arguments. */
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define CHECK(what) do { if (!(what)) { printf("line %d: not so: %s\n", __LINE__, #what); fflush(stdout); MPI_Abort(MPI_COMM_WORLD, 1); } } while (0)
+
+static void child(int argc, char **argv, MPI_Comm parent) {
+    int rank, size, n, theirs, sum, *number, flag;
+    MPI_Comm all;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    MPI_Comm_remote_size(parent, &n);
+    CHECK(argc >= 2);
+    if (!strcmp(argv[1], "plain")) {
+        CHECK(argc == 4 && !strcmp(argv[2], "two words") && !strcmp(argv[3], ""));
+        CHECK(size == 3 && n == 2);
+        MPI_Recv(&theirs, 1, MPI_INT, 0, 1, parent, MPI_STATUS_IGNORE);
+        CHECK(theirs == 100 + rank);
+        theirs += 1000;
+        MPI_Send(&theirs, 1, MPI_INT, 1, 2, parent);
+        MPI_Intercomm_merge(parent, 1, &all);
+        MPI_Comm_rank(all, &n);
+        CHECK(n == 2 + rank);
+        MPI_Allreduce(&n, &sum, 1, MPI_INT, MPI_SUM, all);
+        CHECK(sum == 10);
+        MPI_Comm_disconnect(&all);
+    } else if (!strcmp(argv[1], "folder")) {
+        char here[1000];
+        CHECK(getcwd(here, sizeof here) && !strcmp(here, "/"));
+        MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_APPNUM, &number, &flag);
+        CHECK(flag && *number == 0 && size == 3 && rank == 0);
+    } else {
+        CHECK(!strcmp(argv[1], "second") && argc == 2);
+        MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_APPNUM, &number, &flag);
+        CHECK(flag && *number == 1 && size == 3 && rank > 0);
+    }
+    MPI_Bcast(&n, 1, MPI_INT, 0, parent);
+    CHECK(n == 42);
+    MPI_Comm_disconnect(&parent);
+    MPI_Comm_get_parent(&parent);
+    CHECK(parent == MPI_COMM_NULL);
+    MPI_Finalize();
+    exit(0);
+}
+
+int main(int argc, char **argv) {
+    char *words[] = {"plain", "two words", "", NULL}, *folder[] = {"folder", NULL}, *second[] = {"second", NULL};
+    char **lists[] = {folder, second}, *programs[2], path[4096];
+    int rank, size, i, n, sum, codes[3] = {-1, -1, -1}, counts[] = {1, 2}, *number, flag;
+    MPI_Comm parent, children, all, single;
+    MPI_Info info, infos[2];
+    MPI_Init(&argc, &argv);
+    MPI_Comm_get_parent(&parent);
+    if (parent != MPI_COMM_NULL)
+        child(argc, argv, parent);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    CHECK(realpath(argv[0], path));
+    MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_UNIVERSE_SIZE, &number, &flag);
+    CHECK(!flag || *number >= 1);
+
+    /* All of a communicator start three. */
+    MPI_Comm_spawn(path, words, 3, MPI_INFO_NULL, 1, MPI_COMM_WORLD, &children, codes);
+    for (i = 0; i < 3; i++)
+        CHECK(codes[i] == MPI_SUCCESS);
+    MPI_Comm_remote_size(children, &n);
+    CHECK(n == 3);
+    for (i = 0; i < 3; i++) {
+        n = 100 + i;
+        if (rank == 0)
+            MPI_Send(&n, 1, MPI_INT, i, 1, children);
+        else {
+            MPI_Recv(&n, 1, MPI_INT, i, 2, children, MPI_STATUS_IGNORE);
+            CHECK(n == 1100 + i);
+        }
+    }
+    MPI_Intercomm_merge(children, 0, &all);
+    MPI_Comm_rank(all, &n);
+    CHECK(n == rank);
+    MPI_Allreduce(&n, &sum, 1, MPI_INT, MPI_SUM, all);
+    CHECK(sum == 10);
+    MPI_Comm_disconnect(&all);
+    n = 42;
+    MPI_Bcast(&n, 1, MPI_INT, rank == 0 ? MPI_ROOT : MPI_PROC_NULL, children);
+    MPI_Comm_disconnect(&children);
+
+    /* One process alone starts two programs. */
+    if (rank == 0) {
+        programs[0] = programs[1] = path;
+        MPI_Info_create(&info);
+        MPI_Info_set(info, "wdir", "/");
+        infos[0] = info;
+        infos[1] = MPI_INFO_NULL;
+        MPI_Comm_dup(MPI_COMM_SELF, &single);
+        MPI_Comm_spawn_multiple(2, programs, lists, counts, infos, 0, single, &children, MPI_ERRCODES_IGNORE);
+        MPI_Comm_remote_size(children, &n);
+        CHECK(n == 3);
+        n = 42;
+        MPI_Bcast(&n, 1, MPI_INT, MPI_ROOT, children);
+        MPI_Comm_disconnect(&children);
+        MPI_Comm_free(&single);
+        MPI_Info_free(&info);
+        printf("started and ended\n");
+    }
+    MPI_Finalize();
+    return 0;
+}
