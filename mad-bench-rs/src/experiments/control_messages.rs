@@ -23,7 +23,7 @@ use crate::harness::worker::{Emit, Spec, WorkResult};
 /// The bench.
 pub(crate) static BENCH: Bench = Bench {
     name: "control-messages",
-    about: "half a round trip of a control message between processes, by distance on the ring, idle and beside computation",
+    about: "half a round trip of a control message, by distance on the ring, idle and beside computation",
     source: "[Didelot14] 3.2",
     keys: &[Key { default: "shm", ..DRIVER }, RANKS, DISTANCE, COMPUTING],
     metrics: &METRICS,

@@ -18,7 +18,7 @@ use crate::harness::worker::{Emit, Spec, WorkResult};
 /// The bench.
 pub(crate) static BENCH: Bench = Bench {
     name: "control-network",
-    about: "connections, hops and messages of the control network, ring and torus, in virtual time (no machine's performance)",
+    about: "connections, hops and messages of the control network, ring and torus, in virtual time",
     source: "[Didelot14] 3.2, table 3.3",
     keys: &[PROCESSES, DIMENSIONS, REQUESTS],
     metrics: &METRICS,
