@@ -241,6 +241,10 @@ impl Unfinished<'_> {
         loop {
             engine.send_held();
             engine.feed_if_starved();
+            // The lock holder that began this for the caller may have left a copy to be made.
+            if engine.pending() && !request.is_finished() {
+                self.manager.poll(Point::Library);
+            }
             if !look_beside(self.manager, || request.done.is_done()) {
                 request.done.latch().wait("a message");
             }

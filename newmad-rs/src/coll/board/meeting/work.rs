@@ -19,6 +19,8 @@ use crate::coll::task::{Blocks, Task};
 
 /// Bytes that are combined at once: two buffers of it are in the nearest cache, and on the stack.
 const PIECE: usize = 4096;
+/// The same for short vectors: clearing the two buffers would take longer than the work.
+const FEW: usize = 128;
 
 /// Result of a member that is copied when all workers are done.
 pub(super) struct Later {
@@ -142,12 +144,18 @@ impl<D: Deposits> Worker<'_, D> {
     fn pieces(&self, range: Range<usize>, mut each: impl for<'a> FnMut(usize, [&'a mut [u8]; 2])) {
         let element = self.operator.map_or(1, |operator| operator.element);
         let piece = (PIECE / element).max(1) * element;
-        let mut near = [0u128; 2 * PIECE / 16];
-        let mut far = Vec::new();
-        let room: &mut [u128] = match piece > PIECE {
-            false => &mut near,
-            true => {
-                far.resize(2 * piece.div_ceil(16), 0);
+        let (mut few, mut near, mut far);
+        let room: &mut [u128] = match piece.min(range.len()) {
+            ..=FEW => {
+                few = [0; 2 * FEW / 16];
+                &mut few
+            }
+            ..=PIECE => {
+                near = [0; 2 * PIECE / 16];
+                &mut near
+            }
+            more => {
+                far = vec![0; 2 * more.div_ceil(16)];
                 &mut far
             }
         };
