@@ -63,11 +63,11 @@ impl Rounds {
         self.word.fetch_add(ROUND - u64::from(self.size), Ordering::AcqRel);
     }
 
-    /// Whether a round has been finished.
+    /// Whether a round has been finished, for a member that was woken: the wake-up comes after `finish`, or after a failure, and
+    /// makes the result visible.
     #[inline]
     pub(crate) fn is_over(&self, round: u32) -> bool {
-        // Pairs with `finish`: the result is visible.
-        (self.word.load(Ordering::Acquire) / ROUND) as u32 != round
+        (self.word.load(Ordering::Relaxed) / ROUND) as u32 != round
     }
 
     /// Ends the meeting. True: the caller wakes all members. False: another failer did; or all have come, and the last of
