@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::File;
 use super::collective::{self, Part};
 use super::errors::fault;
+use super::exchange::{self, Turn};
 use super::representation::Bytes;
 use super::transfer::{self, Buffer, Progress};
 use super::view::View;
@@ -37,8 +38,8 @@ pub(crate) struct Access {
 pub(super) struct Prepared {
     access: Access,
     view: Arc<View>,
-    /// The series of its collectives, if it is one.
-    series: Option<u16>,
+    /// If it is a collective one.
+    turn: Option<Turn>,
     /// The data, and where they are in the view, in bytes. A rank that has failed takes part in collectives without.
     data: Result<(Elements, Bytes, u64), Fault>,
 }
@@ -54,15 +55,15 @@ impl Prepared {
     /// # Errors
     /// The file, or another rank, has failed; a rank has died.
     pub(super) fn run(self, file: &File) -> Result<MPI_Status, Fault> {
-        let Prepared { access, view, series, mut data } = self;
+        let Prepared { access, view, turn, mut data } = self;
         let writes = access.writes;
-        let done = match (series, &mut data) {
+        let done = match (turn, &mut data) {
             // The places of ordered accesses are all that their ranks have to agree on.
-            (Some(series), data) if access.place != Place::Ordered => {
+            (Some(turn), data) if access.place != Place::Ordered => {
                 let (position, len) =
                     data.as_ref().map_or((0, 0), |(_, bytes, at)| (*at, bytes.len()));
                 let (view, len) = (&*view, len as u64);
-                let part = Part { file, view, series, position, len, writes };
+                let part = Part { file, view, turn, position, len, writes };
                 let buffer = match data {
                     Ok((_, bytes, _)) => Ok(buffer(bytes, writes)),
                     Err(fault) => Err(fault.clone()),
@@ -130,21 +131,29 @@ impl File {
     ///
     /// # Errors
     /// An argument of an access that is not collective is not acceptable; a rank has died.
-    pub(super) fn prepare(&self, access: Access, choice: Choice) -> Result<Prepared, Fault> {
+    pub(super) fn prepare(
+        &self,
+        access: Access,
+        choice: Choice,
+        beside: bool,
+    ) -> Result<Prepared, Fault> {
         let view = self.view();
-        let series = access.collective.then(|| self.comm.series_of_call().number());
+        let turn = || match beside {
+            true => Turn::Beside(self.comm.series_of_call().number()),
+            false => Turn::Now,
+        };
+        let turn = access.collective.then(turn);
         let described = self.described(&view, access, choice);
         let etypes = described.as_ref().map_or(0, |(_, etypes)| *etypes);
-        let place = match (access.place, series) {
-            (Place::Ordered, Some(series)) => {
-                let (before, all) = collective::order(self, series, etypes)?;
-                let begin = collective::from_first(self, series, || self.shared.add(all))?;
-                begin + before
+        let place = match access.place {
+            Place::Ordered => {
+                let (before, all) = exchange::order(&self.comm, etypes)?;
+                exchange::from_first(&self.comm, || self.shared.add(all))? + before
             }
-            (Place::At(at), _) => at,
-            (Place::Own, _) => self.advance(etypes),
-            (Place::Shared | Place::Ordered, _) if described.is_ok() => self.shared.add(etypes)?,
-            _ => 0,
+            Place::At(at) => at,
+            Place::Own => self.advance(etypes),
+            Place::Shared if described.is_ok() => self.shared.add(etypes)?,
+            Place::Shared => 0,
         };
         let data = described.and_then(|(elements, _)| {
             let position = u64::try_from(place).ok().and_then(|place| place.checked_mul(view.unit));
@@ -163,12 +172,12 @@ impl File {
             };
             Ok((elements, bytes, position))
         });
-        if series.is_none()
+        if turn.is_none()
             && let Err(fault) = data
         {
             return Err(fault);
         }
-        Ok(Prepared { access, view, series, data })
+        Ok(Prepared { access, view, turn, data })
     }
 
     /// Reads or writes bytes of the view, by this rank alone; how many bytes.
@@ -187,7 +196,10 @@ impl File {
             let (Progress { bytes, error }, what) = match bytes {
                 Buffer::From(bytes) => (transfer::write(&self.file, extents, bytes), "writing"),
                 Buffer::Into(bytes) => {
-                    (transfer::read(&self.file, extents, bytes, sieve), "reading")
+                    let mut between = self.scratch();
+                    let read = transfer::read(&self.file, extents, bytes, (&mut between, sieve));
+                    self.keep(between);
+                    (read, "reading")
                 }
             };
             error.map_or(Ok(bytes), |error| Err(fault(&self.says(what), &error)))
@@ -201,5 +213,5 @@ impl File {
 /// # Errors
 /// An argument is not acceptable; the file or another rank has failed; a rank has died.
 pub(crate) fn run(file: &File, access: Access, choice: Choice) -> Result<MPI_Status, Fault> {
-    file.prepare(access, choice)?.run(file)
+    file.prepare(access, choice, false)?.run(file)
 }

@@ -74,7 +74,7 @@ pub(crate) fn begin(
     access: Access,
     choice: Choice,
 ) -> Result<Arc<Background>, Fault> {
-    let prepared = file.prepare(access, choice)?;
+    let prepared = file.prepare(access, choice, true)?;
     let (done, status) = (Completion::new(), OnceLock::new());
     let access = Arc::new(Background { file: file.clone(), done, status });
     let (end, place) = (End(access.clone()), per_rank::own_place());

@@ -17,10 +17,9 @@
 //!
 //! An aggregator does not write what no rank has sent, not even with what was there.
 
-use newmad::coll::Group;
-
 use super::File;
 use super::errors::{elsewhere, fault};
+use super::exchange::{Exchange, Letters, Turn};
 use super::hints::{Aggregate, Hints};
 use super::map::Extent;
 use super::strips::{Covered, Strips};
@@ -33,6 +32,8 @@ use crate::error::Fault;
 const PAGE: u64 = 4096;
 /// Pieces that are longer on average are not worth a way over an aggregator.
 const LONG: u64 = 64 << 10;
+/// A rank that reads at least one byte of so many reads them all by itself: the kernel's copy is cheaper than messages.
+const DENSE: u64 = 4;
 /// A read of an aggregator goes on over gaps up to this length.
 const GAP: u64 = 64 << 10;
 
@@ -40,8 +41,7 @@ const GAP: u64 = 64 << 10;
 pub(super) struct Part<'a> {
     pub(super) file: &'a File,
     pub(super) view: &'a View,
-    /// The number of the series of its collectives.
-    pub(super) series: u16,
+    pub(super) turn: Turn,
     pub(super) position: u64,
     pub(super) len: u64,
     pub(super) writes: bool,
@@ -98,40 +98,6 @@ impl Domains {
     }
 }
 
-/// Collectives of words and bytes, in a series.
-struct Exchange<'a> {
-    group: &'a Group,
-    series: u16,
-}
-
-impl Exchange<'_> {
-    /// What each rank says.
-    fn gather<const N: usize>(&self, own: [u64; N]) -> Result<Vec<[u64; N]>, Fault> {
-        let all = vec![[0; N]; self.group.size() as usize];
-        Ok(self.group.allgather(vec![own], all).start_in(self.series)?.wait()?)
-    }
-
-    /// Sends each rank its bytes; gives what each has sent.
-    fn exchange(&self, out: &[Vec<u8>]) -> Result<Vec<Vec<u8>>, Fault> {
-        let sends: Vec<usize> = out.iter().map(Vec::len).collect();
-        let words: Vec<u64> = sends.iter().map(|&len| len as u64).collect();
-        let receives = vec![0; words.len()];
-        let receives = self.group.alltoall(words, receives).start_in(self.series)?.wait()?;
-        let receives: Vec<usize> = receives.into_iter().map(|len: u64| len as usize).collect();
-        let into = vec![0u8; receives.iter().sum()];
-        let came =
-            self.group.alltoallv(out.concat(), &sends, into, &receives).start_in(self.series)?;
-        let came = came.wait()?;
-        let mut rest = &came[..];
-        let part = |len: usize| {
-            let (part, others) = rest.split_at(len);
-            rest = others;
-            part.to_vec()
-        };
-        Ok(receives.into_iter().map(part).collect())
-    }
-}
-
 /// What a rank says of its part.
 #[derive(Clone, Copy)]
 struct Summary {
@@ -139,6 +105,7 @@ struct Summary {
     begin: u64,
     end: u64,
     piece: u64,
+    len: u64,
     ascends: bool,
 }
 
@@ -153,23 +120,25 @@ impl Summary {
 /// # Errors
 /// The fault of the arguments; another rank has failed, or has died.
 pub(super) fn access(part: &Part<'_>, bytes: Result<Buffer<'_>, Fault>) -> Result<u64, Fault> {
-    let exchange = Exchange { group: part.file.comm.coll_group()?, series: part.series };
+    let exchange = Exchange::new(&part.file.comm, part.turn)?;
     let (bytes, wrong) = match bytes {
         Ok(bytes) => (bytes, None),
         Err(fault) => (Buffer::none(part.writes), Some(fault)),
     };
     let own = part.summary(wrong.as_ref());
-    let all = exchange.gather([own.class, own.begin, own.end, own.piece, own.ascends.into()])?;
-    let of = |&[class, begin, end, piece, ascends]: &[u64; 5]| Summary {
+    let all =
+        exchange.gather([own.class, own.begin, own.end, own.piece, own.len, own.ascends.into()])?;
+    let of = |&[class, begin, end, piece, len, ascends]: &[u64; 6]| Summary {
         class,
         begin,
         end,
         piece,
+        len,
         ascends: ascends != 0,
     };
     let all: Vec<Summary> = all.iter().map(of).collect();
     let hints = part.file.hints();
-    let done = match aggregate(&all, if part.writes { hints.on_write } else { hints.on_read }) {
+    let done = match aggregate(&all, part.writes, &hints) {
         Some((begin, end)) if !part.file.is_atomic() => {
             let domains = Domains::new(begin, end, all.len() as u64, &hints);
             let (done, failed) = part.by_aggregators(&exchange, &domains, bytes)?;
@@ -194,16 +163,17 @@ pub(super) fn access(part: &Part<'_>, bytes: Result<Buffer<'_>, Fault>) -> Resul
 }
 
 /// The bytes that all ranks access, if it is worth to bring them to aggregators.
-fn aggregate(all: &[Summary], choice: Aggregate) -> Option<(u64, u64)> {
+fn aggregate(all: &[Summary], writes: bool, hints: &Hints) -> Option<(u64, u64)> {
     let parts = || all.iter().filter(|part| !part.is_empty());
     let begin = parts().map(|part| part.begin).min()?;
     let end = parts().map(|part| part.end).max()?;
     let apart = || parts().zip(parts().skip(1)).all(|(part, next)| part.end <= next.begin);
     let long = || parts().all(|part| part.piece >= LONG);
-    let worth = match choice {
+    let dense = || !writes && parts().all(|part| part.len >= (part.end - part.begin) / DENSE);
+    let worth = match if writes { hints.on_write } else { hints.on_read } {
         Aggregate::Never => false,
         Aggregate::Always => true,
-        Aggregate::Automatic => !apart() && !long(),
+        Aggregate::Automatic => !apart() && !long() && !dense(),
     };
     (worth && all.iter().all(|part| part.ascends)).then_some((begin, end))
 }
@@ -221,6 +191,7 @@ impl Part<'_> {
             begin,
             end,
             piece: self.view.map.piece(),
+            len: self.len,
             ascends: self.view.map.ascends() || begin == end,
         }
     }
@@ -240,27 +211,26 @@ impl Part<'_> {
         domains: &Domains,
         mut bytes: Buffer<'_>,
     ) -> Result<(u64, Option<Fault>), Fault> {
-        let ranks = domains.ranks as usize;
-        let own = domains.aggregator(exchange.group.rank().into());
-        let len = bytes.len();
-        let (mut done, mut failed, mut buffer) = (0, None, Vec::new());
+        let own = domains.aggregator(exchange.rank());
+        let (len, mut buffer) = (bytes.len(), self.file.scratch());
+        let (mut done, mut failed) = (0, None);
         for round in 0..domains.rounds() {
-            let mut out = vec![Vec::new(); ranks];
+            let mut out = Letters::new(self.file.letters(), domains.ranks);
             for aggregator in 0..domains.aggregators {
                 let (first, last) = self.of_round(domains, aggregator, round);
                 let (first, last) = (first.min(len), last.min(len));
                 if first == last {
                     continue;
                 }
-                let message = &mut out[domains.rank(aggregator)];
                 let extents = self.view.extents(self.position + first, last - first);
-                Strips::of(extents).encode(message);
-                if let Buffer::From(bytes) = bytes {
-                    message.extend_from_slice(&bytes[first as usize..last as usize]);
-                }
+                out.write(domains.rank(aggregator), |message| {
+                    Strips::of(extents).encode(message);
+                    if let Buffer::From(bytes) = bytes {
+                        message.extend_from_slice(&bytes[first as usize..last as usize]);
+                    }
+                });
             }
-            let came = exchange.exchange(&out)?;
-            drop(out);
+            let came = self.exchange(exchange, out)?;
             let round_of = |aggregator| domains.bytes(aggregator, round);
             match &mut bytes {
                 Buffer::From(_) => {
@@ -270,27 +240,35 @@ impl Part<'_> {
                     }
                 }
                 Buffer::Into(bytes) => {
-                    let read = own.map(round_of).map(|place| self.read(place, &came, &mut buffer));
-                    let replies = match read {
-                        Some(Ok(replies)) => replies,
-                        Some(Err(fault)) => {
-                            failed.get_or_insert(fault);
-                            vec![Vec::new(); ranks]
-                        }
-                        None => vec![Vec::new(); ranks],
-                    };
-                    done += self.take(exchange, domains, round, replies, bytes)?;
+                    let mut replies = Letters::new(self.file.letters(), domains.ranks);
+                    if let Some(place) = own.map(round_of)
+                        && let Err(fault) = self.read(place, &came, &mut buffer, &mut replies)
+                    {
+                        failed.get_or_insert(fault);
+                    }
+                    let replies = self.exchange(exchange, replies)?;
+                    done += self.take(domains, round, &replies, bytes);
+                    self.file.keep(replies.into_memory());
                 }
             }
+            self.file.keep(came.into_memory());
         }
+        self.file.keep(buffer);
         Ok((if self.writes { len } else { done }, failed))
+    }
+
+    /// Exchanges messages, in memory that the file keeps from one time to the next.
+    fn exchange(&self, exchange: &Exchange<'_>, out: Letters) -> Result<Letters, Fault> {
+        let (came, memory) = exchange.exchange(out, self.file.scratch())?;
+        self.file.keep_letters(memory);
+        Ok(came)
     }
 
     /// Writes what has come for a round.
     fn write(
         &self,
         (begin, end): (u64, u64),
-        came: &[Vec<u8>],
+        came: &Letters,
         buffer: &mut Vec<u8>,
         only_check: bool,
     ) -> Result<(), Fault> {
@@ -299,7 +277,7 @@ impl Part<'_> {
             buffer.resize(span, 0);
         }
         let mut covered = Covered::new(span);
-        for message in came.iter().filter(|message| !message.is_empty()) {
+        for message in came.each().filter(|message| !message.is_empty()) {
             let (strips, mut data) = Strips::decode(message, (begin, end)).ok_or_else(garbled)?;
             if data.len() as u64 != strips.len() {
                 return Err(garbled());
@@ -329,16 +307,17 @@ impl Part<'_> {
     fn read(
         &self,
         (begin, end): (u64, u64),
-        came: &[Vec<u8>],
+        came: &Letters,
         buffer: &mut Vec<u8>,
-    ) -> Result<Vec<Vec<u8>>, Fault> {
+        replies: &mut Letters,
+    ) -> Result<(), Fault> {
         let span = (end - begin) as usize;
         if buffer.len() < span {
             buffer.resize(span, 0);
         }
         let mut covered = Covered::new(span);
-        let mut asked = Vec::with_capacity(came.len());
-        for message in came {
+        let mut asked = Vec::new();
+        for message in came.each() {
             let strips = match message.is_empty() {
                 true => Strips::default(),
                 false => Strips::decode(message, (begin, end)).ok_or_else(garbled)?.0,
@@ -351,8 +330,7 @@ impl Part<'_> {
         let mut limit = end;
         for (at, to) in covered.rows(GAP as usize) {
             let row = Extent { at: begin + at as u64, len: (to - at) as u64 };
-            let Progress { bytes, error } =
-                transfer::read(&self.file.file, [row].into_iter(), &mut buffer[at..to], u64::MAX);
+            let (bytes, error) = transfer::read_row(&self.file.file, row.at, &mut buffer[at..to]);
             if let Some(error) = error {
                 return Err(fault(&self.file.says("reading"), &error));
             }
@@ -361,121 +339,40 @@ impl Part<'_> {
                 break;
             }
         }
-        let reply = |strips: &Strips| {
-            let mut reply = Vec::with_capacity(strips.len() as usize);
-            for extent in strips.extents() {
-                let to = extent.end().min(limit);
-                if to > extent.at {
-                    reply.extend_from_slice(
-                        &buffer[(extent.at - begin) as usize..(to - begin) as usize],
-                    );
+        for (rank, strips) in asked.iter().enumerate() {
+            replies.write(rank, |reply| {
+                for extent in strips.extents() {
+                    let to = extent.end().min(limit);
+                    if to > extent.at {
+                        let (at, to) = ((extent.at - begin) as usize, (to - begin) as usize);
+                        reply.extend_from_slice(&buffer[at..to]);
+                    }
+                    if to < extent.end() {
+                        break;
+                    }
                 }
-                if to < extent.end() {
-                    break;
-                }
-            }
-            reply
-        };
-        Ok(asked.iter().map(reply).collect())
+            });
+        }
+        Ok(())
     }
 
-    /// Exchanges the replies of a round, and takes this rank's; how many bytes came before the end of the file.
-    fn take(
-        &self,
-        exchange: &Exchange<'_>,
-        domains: &Domains,
-        round: u64,
-        replies: Vec<Vec<u8>>,
-        bytes: &mut [u8],
-    ) -> Result<u64, Fault> {
-        let came = exchange.exchange(&replies)?;
+    /// Takes this rank's bytes out of the replies of a round; how many came before the end of the file.
+    fn take(&self, domains: &Domains, round: u64, replies: &Letters, bytes: &mut [u8]) -> u64 {
         let mut done = 0;
-        for aggregator in 0..domains.aggregators {
+        for (rank, reply) in replies.each().enumerate() {
+            let Some(aggregator) = domains.aggregator(rank as u64) else { continue };
             let (first, last) = self.of_round(domains, aggregator, round);
             let (first, last) =
                 ((first as usize).min(bytes.len()), (last as usize).min(bytes.len()));
-            let reply = &came[domains.rank(aggregator)];
             let len = reply.len().min(last - first);
             bytes[first..first + len].copy_from_slice(&reply[..len]);
             done += len as u64;
         }
-        Ok(done)
+        done
     }
 }
 
 #[cold]
 fn garbled() -> Fault {
     Fault::new(MPI_ERR_INTERN, "a rank asks for bytes that the round does not have")
-}
-
-/// The places of the ranks' elements in an ordered access: how many etypes the ranks before this one have, and all together.
-///
-/// # Errors
-/// A rank has died.
-pub(super) fn order(file: &File, series: u16, etypes: i64) -> Result<(i64, i64), Fault> {
-    let exchange = Exchange { group: file.comm.coll_group()?, series };
-    let all = exchange.gather([etypes as u64])?;
-    let sum = |parts: &[[u64; 1]]| parts.iter().map(|&[etypes]| etypes as i64).sum();
-    Ok((sum(&all[..exchange.group.rank() as usize]), sum(&all)))
-}
-
-/// What the first rank says, or its class if it has failed.
-///
-/// # Errors
-/// The first rank has failed; a rank has died.
-pub(super) fn from_first(
-    file: &File,
-    series: u16,
-    own: impl FnOnce() -> Result<i64, Fault>,
-) -> Result<i64, Fault> {
-    let exchange = Exchange { group: file.comm.coll_group()?, series };
-    let own = if exchange.group.rank() == 0 { Some(own()) } else { None };
-    let words = match &own {
-        Some(Ok(value)) => [0, *value as u64],
-        Some(Err(fault)) => [fault.class as u64, 0],
-        None => [0, 0],
-    };
-    let all = exchange.gather(words)?;
-    match (own, all[0]) {
-        (Some(own), _) => own,
-        (None, [0, value]) => Ok(value as i64),
-        (None, [class, _]) => Err(elsewhere("the collective call", 0, class)),
-    }
-}
-
-/// Whether all ranks have the same word; fails at all if a rank has failed.
-///
-/// # Errors
-/// The words differ; a rank has failed or died.
-pub(super) fn same(file: &File, what: &str, own: Result<u64, Fault>) -> Result<(), Fault> {
-    let series = file.comm.series_of_call().number();
-    let exchange = Exchange { group: file.comm.coll_group()?, series };
-    let words = match &own {
-        Ok(word) => [0, *word],
-        Err(fault) => [fault.class as u64, 0],
-    };
-    let all = exchange.gather(words)?;
-    own?;
-    if let Some(rank) = all.iter().position(|&[class, _]| class != 0) {
-        return Err(elsewhere("the collective call", rank, all[rank][0]));
-    }
-    if all.iter().any(|&[_, word]| word != all[0][1]) {
-        let why = "all ranks must give the same";
-        return Err(Fault::argument(MPI_ERR_NOT_SAME, what, "not the same at all ranks", why));
-    }
-    Ok(())
-}
-
-/// The words of the first rank.
-///
-/// # Errors
-/// A rank has failed or died.
-pub(super) fn words_of_first<const N: usize>(
-    file: &File,
-    own: Result<[u64; N], Fault>,
-) -> Result<[u64; N], Fault> {
-    same(file, "info", own.as_ref().map(|_| 0).map_err(Fault::clone))?;
-    let series = file.comm.series_of_call().number();
-    let exchange = Exchange { group: file.comm.coll_group()?, series };
-    Ok(exchange.gather(own?)?[0])
 }

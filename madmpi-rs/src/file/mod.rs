@@ -28,6 +28,7 @@
 //! | `view`, `map`, `representation` | which bytes, where, and what they look like |
 //! | `access`, `background`, `split` | accesses; those that go on beside the program |
 //! | `collective`, `strips` | two-phase access; its messages |
+//! | `exchange` | how ranks agree and exchange data |
 //! | `transfer` | bytes to and from the file |
 //! | `hints`, `errors` | hints; errors of the system |
 
@@ -35,6 +36,7 @@ pub(crate) mod access;
 pub(crate) mod background;
 mod collective;
 mod errors;
+mod exchange;
 mod hints;
 mod map;
 pub(crate) mod open;
@@ -64,6 +66,10 @@ use hints::Hints;
 use shared::Shared;
 use view::View;
 
+/// As many memories of accesses are kept, and none that are larger.
+const KEPT: usize = 4;
+const LARGEST_KEPT: usize = 32 << 20;
+
 static FILES: Table<File> = Table::new();
 
 /// An open file.
@@ -81,6 +87,22 @@ pub(crate) struct File {
     atomic: AtomicBool,
     settings: KernelMutex<Settings>,
     split: KernelMutex<Option<Split>>,
+    /// Memory of accesses that are over, for the next ones.
+    kept: KernelMutex<Kept>,
+}
+
+/// Memory that was allocated once: what is filled need not be cleared again.
+#[derive(Default)]
+struct Kept {
+    bytes: Vec<Vec<u8>>,
+    letters: Vec<Vec<u8>>,
+}
+
+/// Keeps memory for the next access, unless that is too much.
+fn keep(kept: &mut Vec<Vec<u8>>, memory: Vec<u8>) {
+    if kept.len() < KEPT && (1..=LARGEST_KEPT).contains(&memory.capacity()) {
+        kept.push(memory);
+    }
 }
 
 /// A split collective under way.
@@ -163,6 +185,24 @@ impl File {
 
     pub(crate) fn is_atomic(&self) -> bool {
         self.atomic.load(Ordering::Acquire)
+    }
+
+    /// Memory for an access, with whatever bytes.
+    fn scratch(&self) -> Vec<u8> {
+        self.kept.lock().bytes.pop().unwrap_or_default()
+    }
+
+    /// Memory for messages, which are written from its beginning on.
+    fn letters(&self) -> Vec<u8> {
+        self.kept.lock().letters.pop().unwrap_or_default()
+    }
+
+    fn keep(&self, memory: Vec<u8>) {
+        keep(&mut self.kept.lock().bytes, memory);
+    }
+
+    fn keep_letters(&self, memory: Vec<u8>) {
+        keep(&mut self.kept.lock().letters, memory);
     }
 
     /// What is done, for messages of errors.

@@ -12,8 +12,8 @@ use std::sync::{Arc, OnceLock};
 use marcel::plumbing::KernelMutex;
 use pioman::fs;
 
-use super::collective::{from_first, same};
 use super::errors::{class, elsewhere, fault};
+use super::exchange::{from_first, same};
 use super::hints::{Hints, WORDS};
 use super::shared::Shared;
 use super::view::View;
@@ -142,9 +142,9 @@ pub(crate) fn open(
         atomic: AtomicBool::new(false),
         settings: KernelMutex::new(settings),
         split: KernelMutex::new(None),
+        kept: KernelMutex::default(),
     });
-    let series = file.comm.series_of_call().number();
-    let begin = from_first(&file, series, || {
+    let begin = from_first(&file.comm, || {
         let begin = if amode & MPI_MODE_APPEND != 0 { file.size()? as i64 } else { 0 };
         file.shared.set(begin).map(|()| begin)
     })?;
@@ -167,9 +167,8 @@ pub(crate) fn close(file: &File) -> Result<(), Fault> {
     let closed = file.file.try_clone().and_then(fs::File::close);
     let closed = closed.map_err(|error| fault(&file.says("closing"), &error));
     let freed = file.shared.free();
-    let series = file.comm.series_of_call().number();
     let deletes = file.amode & MPI_MODE_DELETE_ON_CLOSE != 0;
-    let met = from_first(file, series, || match deletes {
+    let met = from_first(&file.comm, || match deletes {
         true => delete(&file.path).map(|()| 0),
         false => Ok(0),
     });
@@ -215,9 +214,8 @@ impl File {
         change: impl FnOnce(u64) -> io::Result<()>,
     ) -> Result<(), Fault> {
         let size = self.check_writes().and_then(|()| size_argument(size));
-        same(self, "size", size.clone())?;
-        let series = self.comm.series_of_call().number();
-        from_first(self, series, || {
+        same(&self.comm, "size", size.clone())?;
+        from_first(&self.comm, || {
             change(size?).map(|()| 0).map_err(|error| fault(&self.says(what), &error))
         })?;
         Ok(())
@@ -269,6 +267,6 @@ impl File {
     /// The system's, here or at another rank; a rank has died.
     pub(crate) fn sync(&self) -> Result<(), Fault> {
         let synced = self.file.sync_all().map_err(|error| fault(&self.says("syncing"), &error));
-        same(self, "sync", synced.map(|()| 0))
+        same(&self.comm, "sync", synced.map(|()| 0))
     }
 }

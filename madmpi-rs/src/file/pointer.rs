@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use super::collective::{from_first, same};
+use super::File;
+use super::exchange::{from_first, same, words_of_first};
 use super::representation::Representation;
 use super::view::View;
-use super::{File, collective};
 use crate::abi::*;
 use crate::datatype;
 use crate::error::Fault;
@@ -89,10 +89,9 @@ impl File {
     /// # Errors
     /// There is no such place, or ranks differ; a rank has died.
     pub(crate) fn seek_shared(&self, offset: MPI_Offset, whence: i32) -> Result<(), Fault> {
-        same(self, "whence", Ok(whence as u64))?;
-        same(self, "offset", Ok(offset as u64))?;
-        let series = self.comm.series_of_call().number();
-        from_first(self, series, || {
+        same(&self.comm, "whence", Ok(whence as u64))?;
+        same(&self.comm, "offset", Ok(offset as u64))?;
+        from_first(&self.comm, || {
             let target = self.target(|| self.shared.add(0), offset, whence)?;
             self.shared.set(target).map(|()| 0)
         })?;
@@ -174,18 +173,21 @@ impl File {
         let view = self.new_view(disp, etype, filetype, representation);
         let mut hints = self.hints();
         let view = hints.take(info).and(view);
-        same(self, "etype's extent", view.as_ref().map(|view| view.unit).map_err(Fault::clone))?;
+        same(
+            &self.comm,
+            "etype's extent",
+            view.as_ref().map(|view| view.unit).map_err(Fault::clone),
+        )?;
         let name = representation
             .iter()
             .fold(5381u64, |sum, &byte| sum.wrapping_mul(33).wrapping_add(byte.into()));
-        same(self, "datarep", Ok(name))?;
+        same(&self.comm, "datarep", Ok(name))?;
         let view = view?;
-        let first = collective::words_of_first(self, Ok(hints.words()))?;
+        let first = words_of_first(&self.comm, Ok(hints.words()))?;
         self.settings().hints = super::hints::Hints::of(first);
         *self.pointer.lock() = 0;
         *self.view.lock() = Arc::new(view);
-        let series = self.comm.series_of_call().number();
-        from_first(self, series, || self.shared.set(0).map(|()| 0))?;
+        from_first(&self.comm, || self.shared.set(0).map(|()| 0))?;
         Ok(())
     }
 }

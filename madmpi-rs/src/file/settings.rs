@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use super::File;
-use super::collective::{same, words_of_first};
+use super::exchange::{same, words_of_first};
 use super::hints::Hints;
 use crate::abi::*;
 use crate::error::Fault;
@@ -16,7 +16,7 @@ impl File {
     pub(crate) fn set_info(&self, info: MPI_Info) -> Result<(), Fault> {
         let mut hints = self.hints();
         let taken = hints.take(info);
-        let first = words_of_first(self, taken.map(|()| hints.words()))?;
+        let first = words_of_first(&self.comm, taken.map(|()| hints.words()))?;
         self.settings().hints = Hints::of(first);
         Ok(())
     }
@@ -24,7 +24,7 @@ impl File {
     /// # Errors
     /// Ranks give different values; a rank has died.
     pub(crate) fn set_atomicity(&self, on: bool) -> Result<(), Fault> {
-        same(self, "flag", Ok(on.into()))?;
+        same(&self.comm, "flag", Ok(on.into()))?;
         self.atomic.store(on, Ordering::Release);
         Ok(())
     }

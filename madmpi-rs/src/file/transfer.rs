@@ -53,7 +53,7 @@ fn write_row(file: &File, mut at: u64, mut bytes: &[u8]) -> (u64, Option<io::Err
 }
 
 /// Fills `into` from `at` on, up to the end of the file.
-fn read_row(file: &File, mut at: u64, into: &mut [u8]) -> (u64, Option<io::Error>) {
+pub(super) fn read_row(file: &File, mut at: u64, into: &mut [u8]) -> (u64, Option<io::Error>) {
     let (begin, mut done) = (at, 0);
     while done < into.len() {
         match file.read_at(&mut into[done..], at) {
@@ -79,15 +79,15 @@ pub(super) fn write(file: &File, extents: impl Iterator<Item = Extent>, bytes: &
     Progress { bytes: done, error: None }
 }
 
-/// Reads the extents into `into`, which is as long, up to the end of the file. `sieve`: as many bytes are read at a time
-/// where there are gaps.
+/// Reads the extents into `into`, which is as long, up to the end of the file. Where there are gaps, up to `sieve` bytes are
+/// read at a time into the buffer.
 pub(super) fn read(
     file: &File,
     extents: impl Iterator<Item = Extent>,
     into: &mut [u8],
-    sieve: u64,
+    (buffer, sieve): (&mut Vec<u8>, u64),
 ) -> Progress {
-    let (mut extents, mut done, mut buffer) = (extents.peekable(), 0, Vec::new());
+    let (mut extents, mut done) = (extents.peekable(), 0);
     let mut group: Vec<Extent> = Vec::new();
     while let Some(first) = extents.next() {
         let near = |last: Extent, next: &Extent| {
@@ -175,7 +175,7 @@ mod tests {
             file.set_len(end).unwrap();
             let there: u64 = extents.iter().map(|e| end.clamp(e.at, e.end()) - e.at).sum();
             let mut back = vec![0; len as usize];
-            let came = read(&file, extents.iter().copied(), &mut back, sieve);
+            let came = read(&file, extents.iter().copied(), &mut back, (&mut Vec::new(), sieve));
             prop_assert!(came.error.is_none());
             prop_assert_eq!(came.bytes, there);
             prop_assert_eq!(&back[..there as usize], &bytes[..there as usize]);
