@@ -15,11 +15,15 @@ use crate::error::Fault;
 use crate::per_rank::per_rank;
 
 const BEFORE: u8 = 0;
-const UP: u8 = 1;
-const OVER: u8 = 2;
+const OVER: u8 = 1;
+const UP: u8 = 2;
+/// As `UP`, and a tool observes the rank.
+const OBSERVED: u8 = 3;
 
 per_rank! {
     static PHASE: AtomicU8 = AtomicU8::new(BEFORE);
+    /// Whether a tool observes the rank.
+    static HAS_OBSERVER: AtomicBool = AtomicBool::new(false);
     /// Whether the program has asked for `MPI_THREAD_MULTIPLE`.
     static CONCURRENT: AtomicBool = AtomicBool::new(false);
     /// Open sessions of the sessions model.
@@ -41,7 +45,26 @@ pub(crate) fn is_up() -> bool {
 /// Whether the process is between `MPI_Init` and `MPI_Finalize`.
 #[inline]
 pub(crate) fn is_world_up() -> bool {
+    PHASE.load(Ordering::Acquire) >= UP
+}
+
+/// Whether the process is there, and no tool observes it.
+#[inline]
+pub(crate) fn is_unobserved() -> bool {
     PHASE.load(Ordering::Acquire) == UP
+}
+
+/// Whether a tool observes the rank.
+pub(crate) fn is_observed() -> bool {
+    HAS_OBSERVER.load(Ordering::Acquire)
+}
+
+/// A tool observes the rank from now on, or not any more.
+pub(crate) fn observe(on: bool) {
+    HAS_OBSERVER.store(on, Ordering::Release);
+    let (from, to) = if on { (UP, OBSERVED) } else { (OBSERVED, UP) };
+    // In another phase it is too early, or too late.
+    let _ = PHASE.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire);
 }
 
 /// Whether `MPI_Init` was called.
@@ -56,7 +79,11 @@ pub(crate) fn is_over() -> bool {
 
 /// Enters the phase between `MPI_Init` and `MPI_Finalize`; `false` if it began before.
 pub(crate) fn begin_world() -> bool {
-    PHASE.compare_exchange(BEFORE, UP, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    let begun = PHASE.compare_exchange(BEFORE, UP, Ordering::AcqRel, Ordering::Acquire).is_ok();
+    if begun && is_observed() {
+        observe(true);
+    }
+    begun
 }
 
 /// The program's threads may call MPI at the same time, and what it hands to MPI may be called at any time.

@@ -20,6 +20,7 @@
 //! | `datatype` | datatypes, and the elements that calls name |
 //! | `buffer`, `errhandler`, `info` | buffers of buffered sends; error handlers; info objects |
 //! | `attribute`, `errcode`, `group`, `topology` | attributes, error codes, groups, neighbourhoods |
+//! | `events` | what tools are told of newmad's events |
 //! | `args`, `job` | arguments as C passes them; the session of newmad and the phases of MPI |
 //! | `error`, `handle`, `slots`, `abi` | faults; handles and their objects; their slots; types and constants |
 
@@ -36,6 +37,7 @@ mod datatype;
 mod errcode;
 mod errhandler;
 mod error;
+mod events;
 mod failure;
 mod file;
 mod group;

@@ -13,7 +13,7 @@ use crate::comm::circle;
 use crate::error::Fault;
 use crate::per_rank::per_rank;
 use crate::port::spawn;
-use crate::{buffer, comm, job, per_rank};
+use crate::{buffer, comm, events, job, per_rank};
 use marcel::plumbing::KernelMutex;
 
 per_rank! {
@@ -47,6 +47,7 @@ fn open() -> Result<(), Fault> {
         unsafe { libc::atexit(at_exit) };
     }
     job::keep(session);
+    events::begin();
     Ok(())
 }
 
@@ -86,6 +87,9 @@ pub(crate) fn finalize() -> Result<(), Fault> {
         let why = "MPI_Init was not called, or MPI_Finalize was called before";
         return Err(Fault::new(MPI_ERR_OTHER, why));
     };
+    if job::is_observed() {
+        events::deliver();
+    }
     let deleted = own.attributes.delete_all(MPI_COMM_SELF.0);
     let _one = OPENING.lock();
     if job::sessions() == 0 {

@@ -12,6 +12,7 @@ use crate::api::request::{Owner, Request};
 pub use crate::api::several::Awaited;
 use crate::api::several::{What, wait_any_opening};
 use crate::error::Error;
+pub use crate::proto::events::{Event, EventKind};
 use crate::request::Request as EngineRequest;
 use crate::request::tag::EXACT;
 use crate::session::Session;
@@ -162,6 +163,22 @@ impl Session {
         Ok(data.is_some_and(|data| {
             !inner.engine.offload.wants_send(data.len()) && inner.send_now(to, tag, data)
         }))
+    }
+
+    /// Records what happens to messages and peers behind the program's calls, for a tool, or stops that.
+    ///
+    /// # Blocking
+    /// For as long as the engine is held by another thread.
+    pub fn record_events(&self, on: bool) {
+        self.inner().engine.with(|core| core.record_events(self.inner().mine(), on));
+    }
+
+    /// Takes the events that were recorded, in their order; how many of each kind ([`EventKind::ALL`]) found no room.
+    ///
+    /// # Blocking
+    /// As [`Session::record_events`].
+    pub fn take_events(&self, into: &mut Vec<Event>) -> [u64; EventKind::ALL.len()] {
+        self.inner().engine.with(|core| core.take_events(self.inner().mine(), into))
     }
 
     /// Something that others complete, to wait for beside requests.

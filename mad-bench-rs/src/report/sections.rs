@@ -361,6 +361,24 @@ pub(crate) static SECTIONS: &[Section] = &[
         says: words::nothing,
     },
     Section {
+        bench: "onesided",
+        title: "One-sided accesses, also to a target that computes",
+        asks: "One process puts, gets and accumulates in the memory of another, the same C source on every MPI library, until a \
+               flush says that the access is over. The target waits, or computes 20 ms without a call.",
+        given: &[
+            ("driver", "shm,tcp"),
+            ("library", LIBRARIES),
+            ("op", "put,get,accumulate,fetch"),
+            ("memory", "allocated"),
+            ("size", "8,64K"),
+            ("compute-us", "0,20000"),
+        ],
+        iters: 100,
+        pictures: &[bars("access_time", &["driver", "compute_us", "size"])],
+        found: "Not an experiment of the sources: their libraries have no one-sided accesses.",
+        says: words::nothing,
+    },
+    Section {
         bench: "control-network",
         title: "Control network, simulated",
         asks: "Connections, hops and messages of many processes, in virtual time: its unit is a hop, and no figure is a machine's \

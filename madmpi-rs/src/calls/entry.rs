@@ -30,7 +30,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use crate::abi::{MPI_ERR_INTERN, MPI_ERR_OTHER, MPI_SUCCESS};
 use crate::errhandler::{self, Errhandler};
 use crate::error::{self, Fault, HandlesErrors};
-use crate::{comm, job};
+use crate::{comm, events, job};
 
 /// The types of a function for small counts.
 pub(crate) mod small {
@@ -152,8 +152,13 @@ pub(crate) fn call(
     function: &'static str,
     body: impl FnOnce() -> Result<(), Fault>,
 ) -> c_int {
-    if !anytime && !job::is_up() {
-        return report(early(), function);
+    if !anytime && !job::is_unobserved() {
+        if !job::is_up() {
+            return report(early(), function);
+        }
+        if job::is_observed() {
+            events::deliver();
+        }
     }
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(())) => MPI_SUCCESS,

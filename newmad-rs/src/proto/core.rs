@@ -14,6 +14,7 @@ use crate::matching::Matching;
 use crate::net::Driver;
 use crate::proto::bans::Ban;
 use crate::proto::departed::Departures;
+use crate::proto::events::Events;
 use crate::proto::pending::Pending;
 use crate::proto::stage::Stage;
 use crate::request::queue::Queue;
@@ -62,6 +63,8 @@ pub(crate) struct Core<D> {
     pub(crate) open_ranks: usize,
     /// Which ranks have left before their processes.
     pub(crate) departures: Departures,
+    /// What tools are to be told, if any are there.
+    pub(crate) events: Option<Box<Events>>,
     /// Messages that are not waited for; and whether there are some.
     pub(crate) bans: Vec<Ban>,
     pub(crate) has_bans: bool,
@@ -120,6 +123,7 @@ impl<D: Driver> Core<D> {
             open_ranks: own,
             departures,
             bans: Vec::new(),
+            events: None,
             has_bans: false,
             listens: false,
             ends: false,

@@ -113,6 +113,7 @@ impl<D: Driver> Core<D> {
         self.clear(peer, Why::Died(cause));
         self.fail_any_if_alone();
         self.tell_of_end(cause);
+        self.note_failure(peer);
         if self.is_closing() {
             self.try_close();
         }

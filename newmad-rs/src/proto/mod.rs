@@ -6,7 +6,7 @@
 //!        │                  send: flush, control ───────┤
 //!   receive: the table of packet kinds ──▶ eager        │
 //!            rendezvous ──▶ copies, fragments ──────────┘
-//!   bans: messages that are not waited for
+//!   bans: messages that are not waited for; events: what tools are told
 //!   life: links, peers and the session end; what needs them ends with an error; departures: so do single ranks
 //! ```
 //! Everything works on one [`core::Core`], behind the engine's lock. A request ends in [`pending::Pending::finish`]:
@@ -19,12 +19,14 @@ pub(crate) mod choose;
 pub(crate) mod core;
 pub(crate) mod departed;
 mod departures;
+pub(crate) mod events;
 pub(crate) mod finders;
 pub(crate) mod fragments;
 pub(crate) mod inline;
 pub(crate) mod life;
 pub(crate) mod missing;
 pub(crate) mod next;
+mod noting;
 pub(crate) mod pending;
 pub(crate) mod probe;
 pub(crate) mod receive;

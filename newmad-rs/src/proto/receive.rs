@@ -11,6 +11,7 @@ use crate::memory::span::Span;
 use crate::net::reliable::ACK;
 use crate::net::{Driver, Peek};
 use crate::proto::core::Core;
+use crate::proto::events::EventKind;
 use crate::request::tag::is_control;
 use crate::request::{Op, Outcome, Place, Ref};
 use crate::trace;
@@ -365,7 +366,9 @@ impl<D: Driver> Core<D> {
         if let Some(index) = kept {
             let to = header.ends.to();
             let names = || (self.gates.own(to), source.rank);
-            trace::arrived(names, number, (header.tag, header.len as usize));
+            let message = (header.tag, header.len as usize);
+            trace::arrived(names, number, message);
+            self.note(EventKind::Unexpected, to, source.rank, message);
             if self.matching.has_probes(to) {
                 self.serve_probes(index);
             }

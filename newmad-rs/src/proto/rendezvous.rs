@@ -19,6 +19,7 @@ use crate::memory::span::Span;
 use crate::net::{Driver, Refused};
 use crate::proto::choose::{Choice, Known, Protocol, REFUSED, choose};
 use crate::proto::core::Core;
+use crate::proto::events::EventKind;
 use crate::request::{Op, Outcome, Owes, Place, Ref};
 use crate::trace;
 use crate::wire::{Header, Malformed, PUT, TO_RECEIVER};
@@ -70,6 +71,8 @@ impl<D: Driver> Core<D> {
         request.remote.set(addr);
         request.remote_id.set(id);
         self.table.insert(request);
+        let message = (request.matched.get(), len);
+        self.note(EventKind::Rendezvous, request.mine.get(), source.rank, message);
         if request.total.get() == 0 {
             self.owe(request, Owes::FinToSender);
             return;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use pioman::Manager;
 
 use super::*;
-use crate::raw::{Memory, RawRequest};
+use crate::raw::{EventKind, Memory, RawRequest};
 use crate::{ANY, Cause, Error, Session, Tag};
 
 /// Counts what it is told.
@@ -90,7 +90,14 @@ fn all_agree_and_again_when_one_has_failed() {
         let all = Decision { flags: !15, offer: 10, failed: Vec::new(), acknowledged: true };
         assert_eq!(decision, all);
     }
+    sessions[1].record_events(true);
     fails(&sessions, 0);
+    let mut events = Vec::new();
+    assert_eq!(sessions[1].take_events(&mut events), [0; 3]);
+    assert!(
+        events.iter().any(|event| (event.kind, event.rank) == (EventKind::Failed, 0)),
+        "{events:?}"
+    );
     let decision = agree(&sessions[1..], 20);
     assert_eq!((decision.failed, decision.acknowledged), (vec![0], false));
     eventually(|| counts[1..].iter().all(|counts| counts.failed.load(Ordering::SeqCst) == 1));

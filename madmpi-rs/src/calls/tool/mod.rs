@@ -1,5 +1,5 @@
 //! The tool interface: knobs as control variables, counters as performance variables, crates as their categories.
-//! There are no events and no sources of events.
+//! Events are newmad's, which is their one source.
 //!
 //! These functions may be called before MPI is initialised and after it is finalized. They return a code and invoke no
 //! error handler. A stale handle is noticed.
