@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 
-use super::Failure;
+use super::failure::Failure;
 use crate::authentication::KEY;
 
 /// The longest frame: the cards of 65536 processes fit.
