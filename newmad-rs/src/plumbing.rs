@@ -7,6 +7,7 @@ pub mod knobs {
 }
 
 pub use crate::net::shm::cma::cma_works;
+pub use crate::net::verbs::ibv::{PortReport, ports};
 
 /// What a session chooses by measurement, and from what.
 pub mod choices {

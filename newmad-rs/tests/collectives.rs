@@ -99,7 +99,7 @@ fn in_background(session: &Session) -> Result<(), Error> {
 
 #[test]
 fn rounds_follow_each_other_while_nobody_calls() {
-    for driver in ["shm", "tcp"] {
+    for driver in common::drivers(&["shm", "tcp"]) {
         launch("in_background", 4, &[("NMAD_DRIVER", driver)]).succeed(LIMIT);
     }
 }
@@ -114,7 +114,7 @@ fn kill_oneself() -> ! {
 
 /// Rank 1 dies; all others have to end with an error that has to do with it.
 fn one_dies(scenario: &str, size: usize) {
-    for env in [("NMAD_DRIVER", "shm"), ("NMAD_DRIVER", "tcp")] {
+    for env in common::settings(&[("NMAD_DRIVER", "shm"), ("NMAD_DRIVER", "tcp")]) {
         let ended = launch(scenario, size, &[env]).end(LIMIT);
         for (rank, end) in ended.iter().enumerate() {
             let expected = if rank == 1 { None } else { Some(0) };

@@ -137,7 +137,7 @@ fn one_thread_plays_all_ranks() {
 
 #[test]
 fn who_only_sends_and_who_only_receives() {
-    for driver in ["shm", "tcp"] {
+    for driver in common::drivers(&["shm", "tcp"]) {
         for lock in ["coarse", "none", "fine"] {
             let env = [("NMAD_DRIVER", driver), ("NMAD_LOCK", lock), SMALL];
             launch("one way", 2, &env).succeed(PATIENCE);

@@ -34,7 +34,9 @@ fn kill_oneself() -> ! {
 
 /// Rank 1, the last, dies; the others succeed.
 fn one_dies(scenario: &str, size: usize) {
-    for env in [("NMAD_DRIVER", "shm"), ("NMAD_DRIVER", "tcp"), ("NMAD_CMA", "0")] {
+    for env in
+        common::settings(&[("NMAD_DRIVER", "shm"), ("NMAD_DRIVER", "tcp"), ("NMAD_CMA", "0")])
+    {
         let ended = launch(scenario, size, &[env]).end(LIMIT);
         for (rank, end) in ended.iter().enumerate() {
             let expected = if rank == 1 { None } else { Some(0) };

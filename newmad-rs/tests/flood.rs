@@ -64,7 +64,7 @@ fn flood(session: &Session) -> Result<(), Error> {
 
 #[test]
 fn a_flood_stays_with_its_sender() {
-    for driver in ["shm", "tcp"] {
+    for driver in common::drivers(&["shm", "tcp"]) {
         // The check of waits keeps debug information in memory, which is not the flood's.
         let env =
             [("NMAD_DRIVER", driver), ("NMAD_EAGER_CREDIT", "1000000"), ("MARCEL_CHECK", "0")];

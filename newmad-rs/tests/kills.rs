@@ -263,7 +263,7 @@ fn told<'a>(text: &'a str, word: &str) -> Option<(u64, &'a str)> {
 /// Kills after random times of up to `most` microseconds.
 fn killed(scenario: &str, most: u64) {
     let runs = std::env::var("NEWMAD_KILLS").map_or(1, |runs| runs.parse().unwrap());
-    for driver in DRIVERS {
+    for driver in common::settings(&DRIVERS) {
         for run in 0..runs {
             let seed = micros();
             let delay = (seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20) % most;

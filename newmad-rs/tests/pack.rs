@@ -28,7 +28,9 @@ fn child() {
 }
 
 fn everywhere(scenario: &str, size: usize) {
-    for driver in [("NMAD_DRIVER", "shm"), ("NMAD_DRIVER", "tcp"), ("NMAD_CMA", "0")] {
+    for driver in
+        common::settings(&[("NMAD_DRIVER", "shm"), ("NMAD_DRIVER", "tcp"), ("NMAD_CMA", "0")])
+    {
         launch(scenario, size, &[driver]).succeed(LIMIT);
     }
 }
@@ -295,7 +297,9 @@ fn dies(session: &Session) -> Result<(), Error> {
 
 #[test]
 fn a_sender_that_dies_ends_the_unpacking() {
-    for driver in [("NMAD_DRIVER", "shm"), ("NMAD_DRIVER", "tcp"), ("NMAD_CMA", "0")] {
+    for driver in
+        common::settings(&[("NMAD_DRIVER", "shm"), ("NMAD_DRIVER", "tcp"), ("NMAD_CMA", "0")])
+    {
         let ended = launch("dies", 2, &[driver]).end(LIMIT);
         assert_eq!((ended[0].code, ended[1].code), (Some(0), None), "{ended:#?}");
     }

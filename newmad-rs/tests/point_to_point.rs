@@ -41,7 +41,9 @@ fn everywhere(scenario: &str, size: usize) {
 
 /// The same, with more in the environment.
 fn everywhere_with(scenario: &str, size: usize, more: &[(&str, &str)]) {
-    for env in [("NMAD_DRIVER", "shm"), ("NMAD_DRIVER", "tcp"), ("NMAD_CMA", "0")] {
+    for env in
+        common::settings(&[("NMAD_DRIVER", "shm"), ("NMAD_DRIVER", "tcp"), ("NMAD_CMA", "0")])
+    {
         launch(scenario, size, &[&[env], more].concat()).succeed(LIMIT);
     }
 }

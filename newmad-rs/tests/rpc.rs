@@ -40,7 +40,9 @@ type Ran = Result<(), Error>;
 
 /// Every driver, and shared memory without cross-memory attach.
 fn everywhere(scenario: &str, size: usize, env: &[(&str, &str)]) {
-    for driver in [("NMAD_DRIVER", "shm"), ("NMAD_DRIVER", "tcp"), ("NMAD_CMA", "0")] {
+    for driver in
+        common::settings(&[("NMAD_DRIVER", "shm"), ("NMAD_DRIVER", "tcp"), ("NMAD_CMA", "0")])
+    {
         let env: Vec<_> = [driver].into_iter().chain(env.iter().copied()).collect();
         launch(scenario, size, &env).succeed(LIMIT);
     }
@@ -553,7 +555,9 @@ fn kill_oneself() -> ! {
 
 /// Rank 1 dies; the others succeed.
 fn one_dies(scenario: &str, size: usize) {
-    for env in [("NMAD_DRIVER", "shm"), ("NMAD_DRIVER", "tcp"), ("NMAD_CMA", "0")] {
+    for env in
+        common::settings(&[("NMAD_DRIVER", "shm"), ("NMAD_DRIVER", "tcp"), ("NMAD_CMA", "0")])
+    {
         let ended = launch(scenario, size, &[env, ("NMAD_RPC_THREADS", "4")]).end(LIMIT);
         for (rank, end) in ended.iter().enumerate() {
             let expected = if rank == 1 { None } else { Some(0) };

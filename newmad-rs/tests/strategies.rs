@@ -73,7 +73,7 @@ fn bursts(session: &Session) -> Result<(), Error> {
 #[test]
 fn bursts_arrive_whole_and_in_order_under_every_strategy() {
     for strategy in strategy::NAMES {
-        for driver in ["shm", "tcp"] {
+        for driver in common::drivers(&["shm", "tcp"]) {
             for reorder in ["0", "1"] {
                 let env = [
                     ("NMAD_STRATEGY", *strategy),
@@ -124,7 +124,7 @@ fn changes(session: &Session) -> Result<(), Error> {
 
 #[test]
 fn strategies_change_while_messages_flow_and_a_wild_one_breaks_nothing() {
-    for driver in ["shm", "tcp", "tcp+tcp", "shm+tcp"] {
+    for driver in common::drivers(&["shm", "tcp", "tcp+tcp", "shm+tcp"]) {
         launch("changes", 2, &[("NMAD_DRIVER", driver)]).succeed(LIMIT);
     }
 }
@@ -176,7 +176,7 @@ fn alone(session: &Session) -> Result<(), Error> {
 
 #[test]
 fn sessions_that_measure_when_they_open_work_as_others_do() {
-    for driver in ["shm", "tcp", "tcp+tcp", "shm+tcp"] {
+    for driver in common::drivers(&["shm", "tcp", "tcp+tcp", "shm+tcp"]) {
         let env = [("NMAD_SAMPLING", "now"), ("NMAD_DRIVER", driver)];
         launch("bursts", 2, &env).succeed(LIMIT);
         launch("alone", 4, &env).succeed(LIMIT);

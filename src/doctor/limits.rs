@@ -143,21 +143,34 @@ pub(super) fn mappings() -> Finding {
     Finding::enough(count >= 200_000, "max_map_count", found, advice)
 }
 
-/// InfiniBand and RoCE devices, for which there is no driver.
+/// InfiniBand and RoCE adapters, as the driver `verbs` finds them.
 pub(super) fn verbs() -> Finding {
-    let devices: Vec<String> = fs::read_dir("/sys/class/infiniband")
-        .map(|dir| {
-            dir.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+    let check = "verbs";
+    let ports = match newmad::plumbing::ports() {
+        Ok(ports) => ports,
+        // Most machines have none, and lack nothing by that.
+        Err(why) if !has_devices() => return Finding::ok(check, why),
+        Err(why) => return Finding::limited(check, why, "tcp goes over a network interface, if the adapter has one"),
+    };
+    let lines: Vec<String> = ports
+        .iter()
+        .map(|port| {
+            let state = if port.is_active { "active" } else { "down" };
+            format!("{} {} {} {state}", port.name, port.network, port.address)
         })
-        .unwrap_or_default();
-    if devices.is_empty() {
-        return Finding::ok("verbs_devices", "none; newmad has no driver for them");
+        .collect();
+    match ports.iter().any(|port| port.is_active) {
+        true => Finding::ok(check, format!("{}: NMAD_DRIVER=verbs", lines.join(", "))),
+        false => Finding::limited(
+            check,
+            format!("no port is active: {}", lines.join(", ")),
+            "connect a cable, or set the interface up (ip link set DEV up)",
+        ),
     }
-    Finding::limited(
-        "verbs_devices",
-        format!("{}: not used, newmad has no driver for them", devices.join(", ")),
-        "tcp goes over a device's network interface, if it has one: NMAD_TCP_ADDRESS with that interface's address",
-    )
+}
+
+fn has_devices() -> bool {
+    fs::read_dir("/sys/class/infiniband").is_ok_and(|mut devices| devices.next().is_some())
 }
 
 /// User interrupts of the processor.

@@ -24,13 +24,13 @@
 pub(crate) use crate::authentication::KEY;
 use crate::authentication::NONCE;
 pub(super) use crate::authentication::{CHALLENGE, PROOF, admits, answer, challenge};
-use crate::net::details::Details;
+use crate::net::details::{DETAILS, Details};
 use crate::wire::half_word;
 
 /// Bytes of each message of a greeting.
-pub(super) const HELLO: usize = 72;
-pub(super) const VERDICT: usize = 40;
-const MAGIC: [u8; 8] = *b"newmad2g";
+pub(super) const HELLO: usize = 40 + DETAILS;
+pub(super) const VERDICT: usize = 8 + DETAILS;
+const MAGIC: [u8; 8] = *b"newmad3g";
 
 /// What a connection is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +64,7 @@ impl Hello {
         }
         bytes[20..24].copy_from_slice(&self.generation.to_le_bytes());
         bytes[24..40].copy_from_slice(&self.nonce);
-        self.details.encode(&mut bytes[40..56]);
+        self.details.encode(&mut bytes[40..]);
         bytes
     }
 
@@ -74,14 +74,13 @@ impl Hello {
             [1, rail, track, 0] => Purpose::Link { rail, track },
             _ => return None,
         };
-        let sound = bytes[..8] == MAGIC && bytes[56..].iter().all(|&byte| byte == 0);
-        sound.then_some(Hello {
+        (bytes[..8] == MAGIC).then_some(Hello {
             from: half_word(bytes, 8)?,
             to: half_word(bytes, 12)?,
             purpose,
             generation: half_word(bytes, 20)?,
             nonce: bytes[24..40].try_into().ok()?,
-            details: Details::decode(&bytes[40..56])?,
+            details: Details::decode(&bytes[40..])?,
         })
     }
 }
@@ -106,7 +105,7 @@ impl Verdict {
         let mut bytes = [0; VERDICT];
         bytes[0] = match self {
             Verdict::Accepted(details) => {
-                details.encode(&mut bytes[8..24]);
+                details.encode(&mut bytes[8..]);
                 1
             }
             Verdict::Crossing => 2,
@@ -122,7 +121,7 @@ impl Verdict {
 
     pub(super) fn decode(bytes: &[u8; VERDICT]) -> Option<Verdict> {
         match bytes[0] {
-            1 => Details::decode(&bytes[8..24]).map(Verdict::Accepted),
+            1 => Details::decode(&bytes[8..]).map(Verdict::Accepted),
             2 => Some(Verdict::Crossing),
             3 => half_word(bytes, 4).map(Verdict::Stale),
             4 => Some(Verdict::Refused),
@@ -144,7 +143,7 @@ mod tests {
             purpose: Purpose::Link { rail: 1, track: 1 },
             generation: 7,
             nonce: [9; NONCE],
-            details: Details { probe: 0x1234, slots: 64, slot_size: 8256 },
+            details: Details { probe: 0x1234, slots: 64, slot_size: 8256, queue_pair: None },
         }
     }
 

@@ -14,7 +14,7 @@ use super::network::{Action as Done, Frame, Network, torus::Torus};
 use super::rail::Offer;
 use super::ring::{Action, NOTICE, Notice, Ring};
 use super::socket;
-use crate::net::details::Details;
+use crate::net::details::{DETAILS, Details};
 use crate::net::segment::Geometry;
 use crate::net::shm::connect::Own;
 use crate::sys;
@@ -23,7 +23,10 @@ use crate::testing::fuzzing::Input;
 fn details(input: &mut Input<'_>) -> Details {
     let slots = [64, 4, 2, 0, 3, u32::MAX][input.below(6)];
     let slot_size = [8256, 128, 192, 0, 100, u32::MAX][input.below(6)];
-    Details { probe: input.word(), slots, slot_size }
+    let mut bytes = [0; DETAILS];
+    bytes[16..].fill_with(|| input.byte());
+    let queue_pair = Details::decode(&bytes).and_then(|details| details.queue_pair);
+    Details { probe: input.word(), slots, slot_size, queue_pair }
 }
 
 fn hello(input: &mut Input<'_>) -> Hello {

@@ -1,7 +1,7 @@
 //! What the connection manager has to know of a rail: where it listens, what it offers, and what it makes of sockets.
 
 use std::net::{IpAddr, Ipv4Addr};
-use std::os::fd::OwnedFd;
+use std::os::fd::{OwnedFd, RawFd};
 use std::sync::Arc;
 
 use super::socket::Listener;
@@ -10,12 +10,20 @@ use crate::error::Error;
 use crate::net::custom::Custom;
 use crate::net::details::Details;
 use crate::net::segment::Geometry;
-use crate::net::{AnyDriver, Link, shm, tcp};
+use crate::net::{AnyDriver, Link, shm, tcp, verbs};
 
 enum Kind {
     Shm(shm::connect::Own),
     Tcp,
+    Verbs(verbs::connect::Own),
     Custom(Box<dyn Network>),
+}
+
+/// Which end of a link a process makes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    Caller,
+    Called,
 }
 
 /// This process's part of a link that is being made.
@@ -24,6 +32,8 @@ pub(super) enum Offer {
     Nothing,
     /// The segment and the bell.
     Shm([Arc<OwnedFd>; 2]),
+    /// A queue pair.
+    Verbs(Box<verbs::connect::Offer>),
     /// Of a network of the program's.
     Custom(driver::Offer),
 }
@@ -32,7 +42,7 @@ impl Offer {
     /// What the peer is given, when it has proven itself.
     pub(super) fn descriptors(&self) -> Vec<Arc<OwnedFd>> {
         match self {
-            Offer::Nothing => Vec::new(),
+            Offer::Nothing | Offer::Verbs(_) => Vec::new(),
             Offer::Shm(descriptors) => descriptors.to_vec(),
             Offer::Custom(offer) => offer.descriptors().to_vec(),
         }
@@ -63,6 +73,20 @@ impl Rail {
         Ok((rail, AnyDriver::Tcp(Box::new(driver))))
     }
 
+    /// A rail over a port of an adapter, and its driver: the port of that name, else the active one at place `nth`.
+    /// `address`: where it listens for handshakes.
+    pub(crate) fn verbs(
+        size: u32,
+        device: Option<&str>,
+        nth: usize,
+        slots: usize,
+        address: IpAddr,
+    ) -> Result<(Rail, AnyDriver), Error> {
+        let (own, driver) = verbs::connect::Own::open(size, device, nth, slots)?;
+        let rail = Rail { listener: Listener::tcp(address)?, kind: Kind::Verbs(own) };
+        Ok((rail, AnyDriver::Verbs(Box::new(driver))))
+    }
+
     /// A rail over a network of the program's, and its driver. `address`: where it listens, if it reaches other
     /// machines.
     pub(crate) fn custom(
@@ -83,7 +107,7 @@ impl Rail {
     pub(super) fn is_local(&self) -> bool {
         match &self.kind {
             Kind::Shm(_) => true,
-            Kind::Tcp => false,
+            Kind::Tcp | Kind::Verbs(_) => false,
             Kind::Custom(network) => network.reach() == Reach::Machine,
         }
     }
@@ -91,15 +115,35 @@ impl Rail {
     /// Sockets of a link.
     pub(super) fn tracks(&self) -> u8 {
         match self.kind {
-            Kind::Shm(_) | Kind::Custom(_) => 1,
+            Kind::Shm(_) | Kind::Verbs(_) | Kind::Custom(_) => 1,
             Kind::Tcp => tcp::connect::TRACKS,
         }
     }
 
-    pub(super) fn details(&self) -> Details {
+    /// What the peer is told of this end.
+    pub(super) fn details(&self, offer: &Offer) -> Details {
+        match (&self.kind, offer) {
+            (Kind::Shm(own), _) => own.details(),
+            (_, Offer::Verbs(offer)) => {
+                Details { queue_pair: Some(offer.address()), ..Details::default() }
+            }
+            _ => Details::default(),
+        }
+    }
+
+    /// The descriptor that shows events of an adapter.
+    pub(super) fn events(&self) -> Option<RawFd> {
         match &self.kind {
-            Kind::Shm(own) => own.details(),
-            Kind::Tcp | Kind::Custom(_) => Details::default(),
+            Kind::Verbs(own) => Some(own.events()),
+            _ => None,
+        }
+    }
+
+    /// The next event of the adapter, if there is one.
+    pub(super) fn event(&self) -> Option<verbs::Event> {
+        match &self.kind {
+            Kind::Verbs(own) => own.event(),
+            _ => None,
         }
     }
 
@@ -108,6 +152,7 @@ impl Rail {
         match &mut self.kind {
             Kind::Shm(own) => Ok(Offer::Shm(own.descriptors())),
             Kind::Tcp => Ok(Offer::Nothing),
+            Kind::Verbs(own) => Ok(Offer::Verbs(Box::new(own.offer()?))),
             Kind::Custom(network) => {
                 let doing = "offering a link of the program's network";
                 let offer = network.offer(peer).map_err(|source| Error::Io { doing, source })?;
@@ -126,7 +171,8 @@ impl Rail {
     /// The link with `peer` over these sockets, of which it has told `theirs`. `given`: the own offer, and the
     /// descriptors of the peer's.
     pub(super) fn link(
-        &self,
+        &mut self,
+        end: End,
         peer: u32,
         mut sockets: Vec<OwnedFd>,
         theirs: Details,
@@ -137,7 +183,12 @@ impl Rail {
         }
         let no_socket = || Error::Bootstrap(format!("the link with rank {peer} has no socket"));
         let socket = sockets.pop().ok_or_else(no_socket)?;
-        match (&self.kind, offer) {
+        match (&mut self.kind, offer) {
+            (Kind::Verbs(own), Offer::Verbs(offer)) => {
+                let is_caller = end == End::Caller;
+                let link = own.link(peer, socket, *offer, theirs.queue_pair, is_caller)?;
+                Ok(Link::Verbs(Box::new(link)))
+            }
             (Kind::Shm(own), _) => own.link(peer, socket, theirs, given).map(Link::Shm),
             (_, Offer::Custom(offer)) => {
                 let doing = "making a link of the program's network";

@@ -10,7 +10,7 @@ pub(crate) static DRIVER: Knob = Knob {
     kind: Kind::Text,
     default: "",
     unit: "",
-    meaning: "driver between processes: shm, tcp or local, or several rails, fastest first (shm+tcp, tcp+tcp); \
+    meaning: "driver between processes: shm, tcp, verbs or local, or several rails, fastest first (shm+tcp, tcp+tcp); \
               unset: shm, and local for a session of one",
 };
 
@@ -61,7 +61,7 @@ pub(crate) static RDV_THRESHOLD: Knob = Knob {
     default: "",
     unit: "bytes",
     meaning: "messages longer than this wait for their receiver (rendezvous) instead of being sent at \
-              once; the same in every process; unset: what NMAD_SAMPLING says, else 16384 over shm and 65536 over tcp",
+              once; the same in every process; unset: what NMAD_SAMPLING says, else 16384 over shm and verbs, and 65536 over tcp",
 };
 
 /// `NMAD_SHM_SLOTS`: slots of each small-message ring.
@@ -156,7 +156,7 @@ pub(crate) static CHECKSUM: Knob = Knob {
     kind: Kind::Bool,
     default: "0",
     unit: "",
-    meaning: "packets over rails that can break (tcp) have a checksum (CRC-32); a wrong one breaks the connection, \
+    meaning: "packets over rails that can break (tcp, verbs) have a checksum (CRC-32); a wrong one breaks the connection, \
               and what was on it is sent again; the same in every process",
 };
 
@@ -178,6 +178,26 @@ pub(crate) static NAMES: Knob = Knob {
     unit: "",
     meaning: "folder in which MPI_Publish_name keeps names, for programs that see it; only its user may write there; \
               unset: newmad-names-USER in the folder for temporary files",
+};
+
+/// `NMAD_VERBS_DEVICE`: the ports that the verbs rails use.
+pub(crate) static VERBS_DEVICE: Knob = Knob {
+    name: "NMAD_VERBS_DEVICE",
+    kind: Kind::Text,
+    default: "",
+    unit: "",
+    meaning: "adapter and port that verbs uses (mlx5_0:1), as `mad doctor` names them; with several verbs rails one for \
+              each, separated by commas, or one for all; unset: the active ports in the order of their names",
+};
+
+/// `NMAD_VERBS_SLOTS`: packets under way on a link over verbs.
+pub(crate) static VERBS_SLOTS: Knob = Knob {
+    name: "NMAD_VERBS_SLOTS",
+    kind: Kind::Int(4, 1024),
+    default: "32",
+    unit: "packets",
+    meaning: "packets of 8 KiB that a peer may have under way to this process over verbs, for short messages, and as \
+              many for long ones; each link locks memory for four times so many",
 };
 
 /// The names of the built-in strategies.
@@ -265,6 +285,8 @@ pub static KNOBS: &[Knob] = &[
     CREDIT,
     TCP_ADDRESS,
     NAMES,
+    VERBS_DEVICE,
+    VERBS_SLOTS,
     STRATEGY,
     CHUNKS,
     REORDER,

@@ -15,6 +15,7 @@ use crate::net::segment::Segment;
 use crate::net::segment::bell::Bell;
 use crate::net::shm::{self, Shm};
 use crate::net::tcp::{self, Tcp};
+use crate::net::verbs::{self, Verbs};
 use crate::wire::{Envelope, Header};
 
 /// One of the drivers.
@@ -23,6 +24,8 @@ pub(crate) enum AnyDriver {
     Shm(Shm),
     /// TCP.
     Tcp(Box<Tcp>),
+    /// InfiniBand or RoCE.
+    Verbs(Box<Verbs>),
     /// A network of the program's.
     Custom(Box<Custom>),
 }
@@ -33,6 +36,8 @@ pub(crate) enum Link {
     Shm(shm::Peer),
     /// Over TCP.
     Tcp(tcp::Peer),
+    /// Over InfiniBand or RoCE.
+    Verbs(Box<verbs::Peer>),
     /// Over a network of the program's.
     Custom(Box<dyn driver::Link>),
 }
@@ -43,8 +48,16 @@ impl AnyDriver {
         match (self, link) {
             (AnyDriver::Shm(driver), Link::Shm(link)) => driver.install(peer, link),
             (AnyDriver::Tcp(driver), Link::Tcp(link)) => driver.install(peer, link),
+            (AnyDriver::Verbs(driver), Link::Verbs(link)) => driver.install(peer, *link),
             (AnyDriver::Custom(driver), Link::Custom(link)) => driver.install(peer, link),
             _ => Err(Error::Bootstrap(format!("the link with rank {peer} is of another kind"))),
+        }
+    }
+
+    /// The rail's adapter has told something. Callers' context.
+    pub(crate) fn on_event(&mut self, event: verbs::Event) {
+        if let AnyDriver::Verbs(driver) = self {
+            driver.on_event(event);
         }
     }
 }
@@ -57,6 +70,7 @@ macro_rules! each {
         } else {
             match $self {
                 AnyDriver::Tcp($driver) => $call,
+                AnyDriver::Verbs($driver) => $call,
                 AnyDriver::Custom($driver) => $call,
                 AnyDriver::Shm(_) => unreachable!(),
             }

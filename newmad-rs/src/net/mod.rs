@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `driver` | the trait that the engine calls |
 //! | `any` | the driver of a rail: one of the built-in ones without a virtual call, or one of the program's |
-//! | `shm/`, `local`, `tcp/` | the built-in drivers |
+//! | `shm/`, `local`, `tcp/`, `verbs/` | the built-in drivers |
 //! | `custom` | a driver of the program's ([`crate::driver`]) |
 //! | `segment/` | memory that peers share: rings of packets, and the doorbell |
 //! | `reliable/` | what makes links that break reliable: retransmission, acknowledgements, checksums |
@@ -23,6 +23,7 @@ pub(crate) mod rings;
 pub(crate) mod segment;
 pub(crate) mod shm;
 pub(crate) mod tcp;
+pub(crate) mod verbs;
 
 pub(crate) use any::{AnyDriver, Link};
 pub(crate) use driver::Driver;

@@ -10,6 +10,8 @@ pub enum Driver {
     Shm,
     /// TCP.
     Tcp,
+    /// InfiniBand or RoCE, by libibverbs.
+    Verbs,
     /// Nothing: a session of one process.
     Local,
 }
@@ -20,6 +22,7 @@ impl std::str::FromStr for Driver {
         match name {
             "shm" => Ok(Driver::Shm),
             "tcp" => Ok(Driver::Tcp),
+            "verbs" => Ok(Driver::Verbs),
             "local" => Ok(Driver::Local),
             other => Err(Error::UnknownDriver { name: other.to_owned() }),
         }
@@ -31,6 +34,7 @@ impl std::fmt::Display for Driver {
         f.write_str(match self {
             Driver::Shm => "shm",
             Driver::Tcp => "tcp",
+            Driver::Verbs => "verbs",
             Driver::Local => "local",
         })
     }

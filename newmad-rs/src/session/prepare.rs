@@ -8,7 +8,7 @@ use pioman::Manager;
 
 use super::driver::{Driver, names};
 use super::settings::Settings;
-use super::threshold::{SHM_THRESHOLD, TCP_THRESHOLD, threshold};
+use super::threshold::{SHM_THRESHOLD, TCP_THRESHOLD, VERBS_THRESHOLD, threshold};
 use super::{Ending, Inner, Process, Session, sample};
 use crate::authentication::KEY;
 use crate::bootstrap::Shared;
@@ -57,6 +57,7 @@ impl Prepared {
         let (name, usual) = match (rails.first(), networks.first()) {
             (Some(Driver::Shm | Driver::Local), _) | (None, None) => ("shm", SHM_THRESHOLD),
             (Some(Driver::Tcp), _) => ("tcp", TCP_THRESHOLD),
+            (Some(Driver::Verbs), _) => ("verbs", VERBS_THRESHOLD),
             (None, Some(network)) => (network.name(), TCP_THRESHOLD),
         };
         let (threshold, _) = threshold(&settings, &sampling, name, usual);
@@ -81,11 +82,19 @@ impl Prepared {
     fn listen(&mut self, rails: &[Driver], networks: Vec<Box<dyn Network>>) -> Result<(), Error> {
         let (settings, size) = (&self.settings, self.size);
         let mut addresses = settings.tcp_addresses.iter().cycle();
+        let mut adapters = 0;
         for rail in rails {
             let (end, driver) = match (rail, addresses.clone().next()) {
                 (Driver::Tcp, Some(&address)) => {
                     addresses.next();
                     Rail::tcp(size, address)?
+                }
+                (Driver::Verbs, Some(&address)) => {
+                    let nth = adapters;
+                    adapters += 1;
+                    let devices = &settings.verbs_devices;
+                    let device = devices.get(nth % devices.len().max(1)).map(String::as_str);
+                    Rail::verbs(size, device, nth, settings.verbs_slots, address)?
                 }
                 _ => {
                     let (slots, slot_size) = (settings.shm_slots, settings.shm_slot_size);
@@ -171,7 +180,7 @@ fn check(rails: &[Driver], networks: usize, size: u32, settings: &Settings) -> R
     let count = |driver| rails.iter().filter(|&&rail| rail == driver).count();
     if size > 1 && count(Driver::Local) > 0 {
         return wrong(format!(
-            "the local driver is for a session of one process, and this one has {size}: take shm or tcp"
+            "the local driver is for a session of one process, and this one has {size}: take shm, tcp or verbs"
         ));
     }
     if count(Driver::Shm) > 1 {
@@ -181,10 +190,17 @@ fn check(rails: &[Driver], networks: usize, size: u32, settings: &Settings) -> R
         return wrong(format!("a session has at most {MAX_RAILS} rails"));
     }
     let addresses = settings.tcp_addresses.len();
-    if addresses > 1 && addresses != count(Driver::Tcp) {
+    if addresses > 1 && count(Driver::Tcp) > 0 && addresses != count(Driver::Tcp) {
         return wrong(format!(
             "{} tcp rail(s), and NMAD_TCP_ADDRESS has {addresses} addresses: give one for each, or one for all",
             count(Driver::Tcp)
+        ));
+    }
+    let devices = settings.verbs_devices.len();
+    if devices > 1 && devices != count(Driver::Verbs) {
+        return wrong(format!(
+            "{} verbs rail(s), and NMAD_VERBS_DEVICE has {devices} ports: give one for each, or one for all",
+            count(Driver::Verbs)
         ));
     }
     Ok(())

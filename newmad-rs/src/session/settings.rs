@@ -9,7 +9,8 @@ use crate::engine::Locking;
 use crate::knobs::{
     self, BOOTSTRAP, CARDS, CHECKSUM, CHUNKS, CMA, CONNECT_TIMEOUT, CONTROL_DIMENSIONS, CREDIT,
     DRIVER, KNOBS, LOCK, RDV_THRESHOLD, REORDER, REPAIR, SAMPLING, SHM_SLOT_SIZE, SHM_SLOTS,
-    STRATEGY, TCP_ADDRESS, UNEXPECTED_MAX,
+    STRATEGY, TCP_ADDRESS, UNEXPECTED_MAX, VERBS_DEVICE,
+    VERBS_SLOTS,
 };
 use crate::sampling::Source;
 use crate::strategy::{self, Chunks, Strategy};
@@ -32,6 +33,8 @@ pub(crate) struct Settings {
     pub(crate) checksum: bool,
     pub(crate) credit: u64,
     pub(crate) tcp_addresses: Vec<std::net::IpAddr>,
+    pub(crate) verbs_devices: Vec<String>,
+    pub(crate) verbs_slots: usize,
     pub(crate) sampling: Source,
     pub(crate) lock: Locking,
     pub(crate) control: Shape,
@@ -89,6 +92,13 @@ impl Settings {
                         "IPv4 or IPv6 addresses of this machine, separated by commas",
                     )
                 })?,
+            verbs_devices: VERBS_DEVICE
+                .text()?
+                .split(',')
+                .map(|device| device.trim().to_owned())
+                .filter(|device| !device.is_empty())
+                .collect(),
+            verbs_slots: must(&VERBS_SLOTS)?,
             sampling: Source::of(&SAMPLING.text()?),
             control: Shape {
                 dimensions: size(&CONTROL_DIMENSIONS)?.map(|count| count as u32),

@@ -9,6 +9,7 @@ use crate::sampling::{Sampling, Source, THRESHOLDS, default_path};
 /// Rendezvous threshold unless something else says otherwise.
 pub(crate) const SHM_THRESHOLD: usize = 16 * 1024;
 pub(crate) const TCP_THRESHOLD: usize = 64 * 1024;
+pub(crate) const VERBS_THRESHOLD: usize = 16 * 1024;
 
 /// Where a value comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]

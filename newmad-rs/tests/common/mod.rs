@@ -232,3 +232,22 @@ pub(crate) fn byte(number: u64, index: usize) -> u8 {
 pub(crate) fn message(number: u64, len: usize) -> Vec<u8> {
     (0..len).map(|index| byte(number, index)).collect()
 }
+
+/// The drivers that a test tries, as `NMAD_DRIVER` names them: those that `NEWMAD_TEST_DRIVERS` lists, separated by
+/// commas (`ci/verbs.sh`), else the usual ones.
+pub(crate) fn drivers(usual: &[&'static str]) -> Vec<&'static str> {
+    match std::env::var("NEWMAD_TEST_DRIVERS") {
+        Ok(asked) => asked.leak().split(',').collect(),
+        Err(_) => usual.to_vec(),
+    }
+}
+
+/// As [`drivers`], for tests that set something else, too.
+pub(crate) fn settings(
+    usual: &[(&'static str, &'static str)],
+) -> Vec<(&'static str, &'static str)> {
+    match std::env::var("NEWMAD_TEST_DRIVERS") {
+        Ok(_) => drivers(&[]).into_iter().map(|driver| ("NMAD_DRIVER", driver)).collect(),
+        Err(_) => usual.to_vec(),
+    }
+}

@@ -9,7 +9,7 @@ use crate::connect::card::Card;
 use crate::connect::greeting::{Hello, Purpose, Verdict};
 use crate::connect::handshake::Outcome;
 use crate::connect::links::{Ruling, State};
-use crate::connect::rail::Offer;
+use crate::connect::rail::{End, Offer};
 use crate::connect::ring::Life;
 use crate::connect::socket::{self, Address};
 use crate::error::{Cause, Error, during};
@@ -65,13 +65,17 @@ impl Thread {
                 (rail as usize, self.links.get(rail as usize, peer).generation)
             }
         };
+        let offer = match purpose {
+            Purpose::Link { .. } => self.rails[rail].offer(peer)?,
+            Purpose::Control => Offer::Nothing,
+        };
         let hello = Hello {
             from: self.rank,
             to: peer,
             purpose,
             generation,
             nonce: sys::random()?,
-            details: self.rails[rail].details(),
+            details: self.rails[rail].details(&offer),
         };
         let address = &card.addresses[rail];
         let socket = socket::call(address).map_err(during(CALLING))?;
@@ -79,10 +83,6 @@ impl Thread {
             socket::prepare_tcp(&socket).map_err(during(CALLING))?;
         }
         let until = Instant::now() + self.repair.clamp(LEAST, ATTEMPT);
-        let offer = match purpose {
-            Purpose::Link { .. } => self.rails[rail].offer(peer)?,
-            Purpose::Control => Offer::Nothing,
-        };
         let handshake = Handshake::call(socket, until, card.key, &hello, rail, offer);
         self.number += 1;
         sys::watch(&self.epoll, handshake.socket.as_raw_fd(), EDGES, self.number)?;
@@ -292,9 +292,9 @@ impl Thread {
             let _ = socket::send(&handshake.socket, &Verdict::Refused.encode(), &[]);
             return;
         }
-        // The verdict has to be the first on the socket, so nothing that can fail comes after it.
-        let verdict = Verdict::Accepted(self.rails[rail].details()).encode();
         let Ok(offer) = self.rails[rail].offer(peer) else { return };
+        // The verdict has to be the first on the socket, so nothing that can fail comes after it.
+        let verdict = Verdict::Accepted(self.rails[rail].details(&offer)).encode();
         // They stay open until the peer has them.
         let own = offer.descriptors();
         let line = match handshake.socket.try_clone() {
@@ -313,7 +313,7 @@ impl Thread {
         self.forget(&handshake.socket);
         let mut sockets = self.partial.remove(&(rail, peer)).unwrap_or_default();
         sockets.push(handshake.socket);
-        let link = self.rails[rail].link(peer, sockets, hello.details, (offer, given));
+        let link = self.rails[rail].link(End::Called, peer, sockets, hello.details, (offer, given));
         let Ok(link) = link else { return };
         if socket::send(&line, &verdict, &own).is_ok() {
             self.attach(rail, peer, link);
@@ -352,7 +352,8 @@ impl Thread {
                     self.dial(peer, next)
                 } else {
                     let sockets = self.partial.remove(&(rail, peer)).unwrap_or_default();
-                    let link = self.rails[rail].link(peer, sockets, theirs, (offer, given));
+                    let link =
+                        self.rails[rail].link(End::Caller, peer, sockets, theirs, (offer, given));
                     link.map(|link| self.attach(rail, peer, link))
                 };
                 if let Err(error) = result {
@@ -389,6 +390,16 @@ impl Thread {
         if installed.is_err() {
             self.links.get_mut(rail, peer).state = State::Closed;
             self.end(peer, Cause::Unreachable);
+        }
+    }
+
+    /// An adapter has told something.
+    pub(super) fn heed(&mut self, rail: usize) {
+        while let Some(event) = self.rails[rail].event() {
+            self.engine.with(|core| {
+                core.gates.rails[rail].driver.on_event(event);
+                core.look_once();
+            });
         }
     }
 

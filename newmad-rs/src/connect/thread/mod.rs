@@ -44,6 +44,7 @@ const FAREWELL: Duration = Duration::from_secs(1);
 /// Marks of what is watched; from [`FIRST`] on they are numbers of connections.
 const BELL: u64 = 0;
 const LISTENERS: u64 = 1;
+const ADAPTERS: u64 = 32;
 const FIRST: u64 = 64;
 const EDGES: libc::c_int = libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET;
 
@@ -113,6 +114,9 @@ impl Thread {
         for (index, rail) in rails.iter().enumerate() {
             let fd = rail.listener.socket.as_raw_fd();
             sys::watch(&epoll, fd, libc::EPOLLIN, LISTENERS + index as u64)?;
+            if let Some(fd) = rail.events() {
+                sys::watch(&epoll, fd, libc::EPOLLIN, ADAPTERS + index as u64)?;
+            }
         }
         Ok(Thread {
             rank,
@@ -188,6 +192,7 @@ impl Thread {
         for event in events.iter() {
             match event.data.u64() {
                 BELL => self.asked(),
+                mark if (ADAPTERS..FIRST).contains(&mark) => self.heed((mark - ADAPTERS) as usize),
                 mark if mark < FIRST => self.listen((mark - LISTENERS) as usize),
                 mark => self.happened(mark),
             }

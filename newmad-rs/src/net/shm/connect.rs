@@ -50,6 +50,7 @@ impl Own {
             probe: self.segment.probe_address(),
             slots: self.geometry.slots as u32,
             slot_size: self.geometry.slot_size as u32,
+            queue_pair: None,
         }
     }
 

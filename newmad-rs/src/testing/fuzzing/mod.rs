@@ -55,6 +55,8 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("packed", parsers::packed),
     ("sampling_cache", parsers::sampling),
     ("pmi_answers", pmi::answers),
+    ("verbs_words", crate::net::verbs::hostile_words),
+    ("link_details", parsers::details),
     ("greeting", |input| hostile::greet(&mut Input(input))),
     ("control_ring", |input| hostile::ring(&mut Input(input))),
     ("control_network", |input| hostile::network(&mut Input(input))),

@@ -3,6 +3,7 @@
 use crate::bootstrap::piece;
 use crate::connect::Card;
 use crate::memory::span::Span;
+use crate::net::details::{DETAILS, Details};
 use crate::sampling::Sampling;
 use crate::tolerance::wire;
 use crate::wire::entries;
@@ -17,6 +18,14 @@ pub(super) fn header(input: &[u8]) {
     let len = header.kind.header_len();
     assert_eq!(Header::len_from_first_byte(input[0]), Ok(len));
     assert_eq!(Header::decode(&again[..len]), Ok(header));
+}
+
+/// What a process says of its end of a link.
+pub(super) fn details(input: &[u8]) {
+    let Some(details) = Details::decode(input) else { return };
+    let mut again = [0; DETAILS];
+    details.encode(&mut again);
+    assert_eq!(input[..DETAILS], again);
 }
 
 /// What is in a packet of several messages.

@@ -1,0 +1,119 @@
+//! Links over verbs: what a process tells a peer of its end, and the link that it makes of what the peer tells.
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::sync::Arc;
+
+use super::flow::{MOST, WORDS};
+use super::ibv::{Adapter, Event, Plan, QueuePair};
+use super::peer::READY;
+use super::{Peer, Verbs};
+use crate::error::{Error, during};
+use crate::net::details::QueuePairAddress;
+use crate::sys;
+use crate::wire::LONG;
+
+/// Bytes of a packet: as much message as the rings of shared memory take.
+const BUFFER: usize = 8208 + LONG;
+
+/// This process's side of all its links over one port.
+pub(crate) struct Own {
+    adapter: Arc<Adapter>,
+    slots: u16,
+    /// Peers with which there was a link: those have brought their buffers.
+    known: Box<[bool]>,
+}
+
+/// One process's part of a link that is being made.
+pub(crate) struct Offer(QueuePair);
+
+impl Offer {
+    /// What the peer has to know.
+    pub(crate) fn address(&self) -> QueuePairAddress {
+        self.0.address()
+    }
+}
+
+impl Own {
+    /// Opens a port, and a driver without any link. `device`: its name; else the active port at place `nth`.
+    ///
+    /// # Errors
+    /// There is none, or it may not be used.
+    pub(crate) fn open(
+        size: u32,
+        device: Option<&str>,
+        nth: usize,
+        slots: usize,
+    ) -> Result<(Own, Verbs), Error> {
+        let slots = slots.min(MOST.into());
+        let plan = Plan { buffer: BUFFER, each: 2 * slots + WORDS, links: size as usize };
+        let adapter = Adapter::open(device, nth, plan)
+            .map_err(|why| Error::Bootstrap(format!("the driver verbs cannot be used: {why}")))?;
+        let adapter = Arc::new(adapter);
+        let driver = Verbs::new(size, adapter.clone())?;
+        let known = vec![false; size as usize].into_boxed_slice();
+        Ok((Own { adapter, slots: slots as u16, known }, driver))
+    }
+
+    /// The descriptor that shows events of the adapter.
+    pub(crate) fn events(&self) -> RawFd {
+        self.adapter.events()
+    }
+
+    /// The next event, if there is one.
+    pub(crate) fn event(&self) -> Option<Event> {
+        self.adapter.event()
+    }
+
+    /// Begins a link.
+    ///
+    /// # Errors
+    /// The port is down, or the kernel refuses memory.
+    pub(crate) fn offer(&self) -> Result<Offer, Error> {
+        let psn = u32::from_le_bytes(sys::random()?);
+        let pair = QueuePair::new(&self.adapter, psn, self.slots);
+        pair.map(Offer).map_err(during("making a queue pair (NMAD_DRIVER=verbs)"))
+    }
+
+    /// The link with `peer`, which has told `theirs`. The called is told by a byte when the caller's end is ready.
+    ///
+    /// # Errors
+    /// There is no way to the peer, or the kernel refuses memory.
+    pub(crate) fn link(
+        &mut self,
+        peer: u32,
+        socket: OwnedFd,
+        Offer(pair): Offer,
+        theirs: Option<QueuePairAddress>,
+        is_caller: bool,
+    ) -> Result<Peer, Error> {
+        let theirs = theirs
+            .ok_or_else(|| Error::Bootstrap(format!("rank {peer} has told no queue pair")))?;
+        let doing = "connecting queue pairs (NMAD_DRIVER=verbs)";
+        pair.connect(&theirs).map_err(during(doing))?;
+        let buffers = match self.known.get_mut(peer as usize) {
+            Some(known) if !*known => {
+                let buffers = self.adapter.add_buffers().map_err(during(doing))?;
+                *known = true;
+                buffers
+            }
+            _ => 0..0,
+        };
+        if is_caller {
+            tell(&socket).map_err(during(doing))?;
+        }
+        let grants = (self.slots, theirs.slots);
+        Ok(Peer::new(pair, socket, grants, self.adapter.plan.each, is_caller, buffers))
+    }
+}
+
+/// Writes the byte; the socket is new, so it has room.
+fn tell(socket: &OwnedFd) -> io::Result<()> {
+    let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
+    let byte = [READY];
+    // SAFETY: a local of one byte.
+    match unsafe { libc::send(socket.as_raw_fd(), byte.as_ptr().cast(), 1, flags) } {
+        1 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}

@@ -1,0 +1,423 @@
+//! InfiniBand and RoCE by libibverbs, which is opened at run time (`ibv/`).
+//!
+//! A link is a reliable connection of two queue pairs ([`peer`]). Both tracks go over it, in packets that the receiving
+//! adapter puts into buffers of a receive queue that all links share; [`flow`] says how many may be under way. The
+//! connection manager's handshake carries the addresses, and its socket stays open: by its end the peer's is noticed,
+//! also while nothing is sent.
+//!
+//! ```text
+//!  caller   makes a queue pair ─ Hello(address) ─▶ called   makes one, connects it
+//!           connects its own   ◀─ Verdict(address) ─┘
+//!           writes a byte to the socket  ─────────▶ sends from now on
+//! ```
+//! *Sleeping*: a thread arms both completion queues, and polls them after that, since of what was over before there is
+//! no notice. The queue of requests to send tells of failures only, unless a packet waits for one of them to be over.
+//!
+//! *Failures*: a request that fails, an event of the adapter (the connection manager reads them), the end of the socket.
+//! Each ends the link; the connection manager makes a new one, as over TCP.
+//!
+//! Rejected: a receive queue for each link (memory grows with the links, used or not); the connection manager of
+//! librdmacm (a second handshake beside the job's own, which proves the key, and another library).
+
+pub(crate) mod connect;
+mod flow;
+pub(crate) mod ibv;
+mod peer;
+#[cfg(test)]
+mod tests;
+
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
+
+use crate::error::{Cause, Error};
+use crate::memory::span::Span;
+use crate::net::driver::Driver;
+use crate::net::packet::Peek;
+use crate::net::ready::{NO_BITS, Ready};
+use crate::net::rings::Rings;
+use crate::sys;
+use crate::wire::{Header, LONG};
+
+pub(crate) use crate::driver::Track;
+#[cfg(any(test, fuzzing))]
+pub(crate) use flow::hostile as hostile_words;
+pub(crate) use ibv::Event;
+use ibv::{Adapter, Completion, Which};
+pub(crate) use peer::Peer;
+
+/// Completions taken at once.
+const BATCH: usize = 16;
+/// And so often in a round.
+const ROUNDS: usize = 8;
+/// Rounds without a look at the sockets: a system call.
+const SOCKETS: u32 = 256;
+const EDGES: libc::c_int = libc::EPOLLIN | libc::EPOLLRDHUP | libc::EPOLLET;
+
+/// The links, by peer and by queue pair.
+struct Links {
+    peers: Box<[Option<Peer>]>,
+    /// Numbers of queue pairs, in order, and whose they are.
+    routes: Vec<(u32, u32)>,
+}
+
+impl Links {
+    #[inline]
+    fn peer(&mut self, rank: u32) -> Option<&mut Peer> {
+        self.peers.get_mut(rank as usize)?.as_mut()
+    }
+
+    /// The link with this queue pair.
+    #[inline]
+    fn route(&mut self, number: u32) -> Option<&mut Peer> {
+        let place = self.routes.binary_search_by_key(&number, |&(number, _)| number).ok()?;
+        self.peer(self.routes[place].1)
+    }
+
+    /// A receive is over. True: its buffer stays with its link.
+    #[inline]
+    fn received(&mut self, completion: &Completion) -> bool {
+        match (self.route(completion.queue_pair()), completion.outcome()) {
+            (Some(peer), Ok(())) => {
+                let (len, word) = completion.received();
+                peer.receive(completion.number() as u32, len, word)
+            }
+            (Some(peer), Err(errno)) => {
+                peer.fail(Cause::Broken(errno));
+                false
+            }
+            // Of a link that there was.
+            (None, _) => false,
+        }
+    }
+}
+
+/// See the module.
+pub(crate) struct Verbs {
+    links: Links,
+    adapter: Arc<Adapter>,
+    ready: Arc<Ready>,
+    /// For waking oneself; edge-triggered, so never emptied.
+    wake: OwnedFd,
+    timer: OwnedFd,
+    /// Requests to send that are under way.
+    under_way: usize,
+    /// A packet found no slot since requests to send were looked at.
+    starved: bool,
+    /// Links on which words may be due.
+    due: bool,
+    /// Links whose socket has ended.
+    ends: bool,
+    /// Links that wait for the caller's byte.
+    waiting: usize,
+    rounds: u32,
+}
+
+impl Verbs {
+    /// A driver over this adapter for so many processes, without any link.
+    fn new(ranks: u32, adapter: Arc<Adapter>) -> Result<Verbs, Error> {
+        let (ready, wake, timer) = (Ready::new(ranks as usize)?, sys::eventfd()?, sys::timerfd()?);
+        for own in [wake.as_raw_fd(), timer.as_raw_fd(), adapter.notices()] {
+            ready.watch(own, libc::EPOLLIN | libc::EPOLLET, NO_BITS)?;
+        }
+        Ok(Verbs {
+            links: Links { peers: (0..ranks).map(|_| None).collect(), routes: Vec::new() },
+            adapter,
+            ready: Arc::new(ready),
+            wake,
+            timer,
+            under_way: 0,
+            starved: false,
+            due: false,
+            ends: false,
+            waiting: 0,
+            rounds: 0,
+        })
+    }
+
+    /// Uses `link` for that peer from now on, and closes the one that there was. Callers' context.
+    pub(crate) fn install(&mut self, rank: u32, link: Peer) -> Result<(), Error> {
+        let Some(place) = self.links.peers.get_mut(rank as usize) else { return Ok(()) };
+        if let Some(mut old) = place.take() {
+            let adapter = &self.adapter;
+            old.close(|buffer| adapter.post_buffer(buffer));
+            old.pair.fail();
+            self.under_way -= old.under_way();
+            self.links.routes.retain(|&(_, peer)| peer != rank);
+            // Nothing of the old queue pair stays in the completion queues.
+            self.take_receives(usize::MAX);
+            self.take_sends();
+        }
+        link.buffers.clone().for_each(|buffer| self.adapter.post_buffer(buffer));
+        if let Some(socket) = &link.socket {
+            self.ready.watch(socket.as_raw_fd(), EDGES, u64::from(rank))?;
+        }
+        self.waiting += usize::from(!link.may_send);
+        self.links.routes.push((link.pair.number(), rank));
+        self.links.routes.sort_unstable();
+        self.links.peers[rank as usize] = Some(link);
+        Ok(())
+    }
+
+    /// The adapter has told something. Callers' context.
+    pub(crate) fn on_event(&mut self, event: Event) {
+        match event {
+            Event::QueuePair(number) => {
+                if let Some(peer) = self.links.route(number) {
+                    peer.fail(Cause::Broken(libc::ECONNABORTED));
+                }
+            }
+            Event::Port => {
+                for peer in self.links.peers.iter_mut().flatten() {
+                    peer.fail(Cause::Broken(libc::ENETDOWN));
+                }
+            }
+            Event::Other => {}
+        }
+    }
+
+    /// Takes what has come; at most so many batches.
+    #[inline]
+    fn take_receives(&mut self, rounds: usize) {
+        for _ in 0..rounds {
+            let mut room = [const { MaybeUninit::uninit() }; BATCH];
+            let got = self.adapter.poll(Which::Receives, &mut room);
+            for completion in got {
+                if !self.links.received(completion) {
+                    self.adapter.post_buffer(completion.number() as u32);
+                }
+            }
+            if got.len() < BATCH {
+                return;
+            }
+        }
+    }
+
+    /// Takes requests to send that are over. True: there were some.
+    fn take_sends(&mut self) -> bool {
+        let mut any = false;
+        loop {
+            let mut room = [const { MaybeUninit::uninit() }; BATCH];
+            let got = self.adapter.poll(Which::Sends, &mut room);
+            for completion in got {
+                let Some(peer) = self.links.route(completion.queue_pair()) else { continue };
+                peer.sent();
+                if let Err(errno) = completion.outcome() {
+                    peer.fail(Cause::Broken(errno));
+                }
+                self.under_way -= 1;
+                any = true;
+            }
+            if got.len() < BATCH {
+                return any;
+            }
+        }
+    }
+
+    /// How many requests to send to `to` may be posted.
+    #[inline]
+    fn room(&mut self, to: u32) -> usize {
+        let capacity = self.adapter.capacity();
+        let free = |verbs: &mut Verbs| {
+            let left = capacity - verbs.under_way;
+            verbs.links.peer(to).map_or(0, |peer| peer.free().min(left))
+        };
+        match free(self) {
+            0 => {
+                self.take_sends();
+                let room = free(self);
+                self.starved |= room == 0;
+                room
+            }
+            room => room,
+        }
+    }
+
+    /// How many packets may be sent to `to` on that track now.
+    #[inline]
+    fn granted(&mut self, to: u32, track: Track) -> usize {
+        match self.links.peer(to).map_or(0, |peer| peer.granted(track)) {
+            0 => 0,
+            granted => granted.min(self.room(to)),
+        }
+    }
+
+    /// Sends words that are due. One that finds no room is due in the next round, too.
+    fn tell(&mut self) {
+        self.due = false;
+        for rank in 0..self.links.peers.len() as u32 {
+            if self.links.peer(rank).is_some_and(|peer| peer.is_due()) {
+                match self.room(rank) {
+                    0 => self.due = true,
+                    _ => self.under_way += self.links.peer(rank).map_or(0, Peer::tell),
+                }
+            }
+        }
+    }
+
+    /// Looks at the sockets on which something has happened.
+    fn look_around(&mut self) {
+        let Verbs { ready, links, ends, .. } = self;
+        ready.take(|rank, _| {
+            if let Some(peer) = links.peer(rank as u32) {
+                peer.look();
+                *ends |= peer.ends;
+            }
+        });
+        let waits = |peer: &&Peer| peer.is_open && !peer.may_send;
+        self.waiting = self.links.peers.iter().flatten().filter(waits).count();
+    }
+
+    /// Links whose sockets have ended do, now that all that came before was taken.
+    fn end(&mut self) {
+        self.ends = false;
+        for peer in self.links.peers.iter_mut().flatten().filter(|peer| peer.ends) {
+            peer.fail(Cause::Vanished);
+        }
+    }
+}
+
+impl Driver for Verbs {
+    fn name(&self) -> &'static str {
+        "verbs"
+    }
+
+    #[inline]
+    fn mtu(&self, _to: u32) -> usize {
+        self.adapter.plan.buffer - LONG
+    }
+
+    #[inline]
+    fn begin(&mut self) -> bool {
+        self.rounds = self.rounds.wrapping_add(1);
+        if self.ready.has_bits() || self.waiting > 0 || self.rounds.is_multiple_of(SOCKETS) {
+            self.look_around();
+        }
+        self.take_receives(ROUNDS);
+        let mut any = false;
+        if self.under_way > 0 && self.take_sends() {
+            any = std::mem::take(&mut self.starved);
+        }
+        if self.due {
+            self.tell();
+        }
+        if self.ends {
+            self.take_receives(usize::MAX);
+            self.end();
+        }
+        any
+    }
+
+    #[inline]
+    fn post_small(&mut self, to: u32, header: &Header, parts: &[Span]) -> bool {
+        if self.granted(to, Track::Small) == 0 {
+            return false;
+        }
+        let Some(peer) = self.links.peer(to) else { return false };
+        let taken = peer.send(Track::Small, header, parts);
+        self.under_way += taken;
+        taken > 0
+    }
+
+    #[inline]
+    fn peek_small(&mut self, from: u32) -> Peek {
+        match self.links.peer(from) {
+            Some(peer) => peer.peek_small(&self.adapter),
+            None => Peek::Empty,
+        }
+    }
+
+    #[inline]
+    fn release(&mut self, from: u32) {
+        let Some(peer) = self.links.peer(from) else { return };
+        let buffer = peer.release(Track::Small);
+        let due = peer.is_due();
+        self.due |= due;
+        if let Some(buffer) = buffer {
+            self.adapter.post_buffer(buffer);
+        }
+    }
+
+    fn post_large(&mut self, to: u32, header: &Header, data: Span) -> usize {
+        let piece = self.longest_piece(to);
+        let mut sent = 0;
+        while sent < data.len() {
+            let most = self.granted(to, Track::Large);
+            let Some(peer) = self.links.peer(to).filter(|_| most > 0) else { break };
+            let header = Header { len: header.len + sent as u64, ..*header };
+            let (packets, bytes) =
+                peer.send_pieces(&header, data.part(sent, usize::MAX), piece, most);
+            self.under_way += packets;
+            sent += bytes;
+            if bytes == 0 {
+                break;
+            }
+        }
+        sent
+    }
+
+    fn longest_piece(&self, to: u32) -> usize {
+        self.mtu(to)
+    }
+
+    fn can_break(&self) -> bool {
+        true
+    }
+
+    fn peek_large(&mut self, from: u32) -> Peek {
+        match self.links.peer(from) {
+            Some(peer) => peer.peek_large(&self.adapter),
+            None => Peek::Empty,
+        }
+    }
+
+    unsafe fn read_large(&mut self, from: u32, to: *mut u8, len: usize) -> usize {
+        let Some(peer) = self.links.peer(from) else { return 0 };
+        let (part, done) = peer.read_large(&self.adapter, len);
+        // SAFETY: writable by the caller's promise, for `len` bytes at least.
+        unsafe { part.copy_to(to) };
+        if let Some(buffer) = done {
+            self.due |= peer.is_due();
+            self.adapter.post_buffer(buffer);
+        }
+        part.len()
+    }
+
+    fn is_flushed(&self, to: u32) -> bool {
+        match self.links.peers.get(to as usize) {
+            // What the peer's adapter has acknowledged is in its memory.
+            Some(Some(peer)) => !peer.is_open || peer.under_way() == 0,
+            _ => true,
+        }
+    }
+
+    fn close(&mut self, peer: u32) {
+        if let Some(peer) = self.links.peer(peer) {
+            peer.close(|buffer| self.adapter.post_buffer(buffer));
+        }
+    }
+
+    fn arm(&mut self, _: Rings) -> bool {
+        self.look_around();
+        self.adapter.take_notices();
+        self.adapter.arm(Which::Receives, false);
+        self.adapter.arm(Which::Sends, !self.starved);
+        true
+    }
+
+    fn calls_the_kernel(&self) -> bool {
+        self.adapter.is_soft()
+    }
+
+    fn wake_oneself(&mut self) {
+        sys::ring(self.wake.as_raw_fd());
+    }
+
+    fn wake_oneself_at(&mut self, ns: u64) -> bool {
+        sys::expire_at(&self.timer, ns)
+    }
+
+    fn ready(&self) -> Option<&Arc<Ready>> {
+        Some(&self.ready)
+    }
+}

@@ -1,0 +1,222 @@
+use super::*;
+use crate::error::Error;
+use crate::net::verbs::connect::Own;
+use crate::wire::Kind;
+use std::io::Write;
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// Two drivers with a link, over the machine's first active port; the second process was called. `None`: there is no
+/// adapter.
+fn pair() -> Option<[Verbs; 2]> {
+    let own = || Own::open(2, None, 0, 8);
+    let ((mut caller, mut first), (mut called, mut second)) = match (own(), own()) {
+        (Ok(caller), Ok(called)) => (caller, called),
+        (Err(Error::Bootstrap(why)), _) | (_, Err(Error::Bootstrap(why))) => {
+            let name = std::thread::current().name().unwrap_or("a test").to_owned();
+            // Not `eprintln!`: what a passing test prints that way is not shown.
+            let _ = std::io::stderr().write_all(format!("SKIPPED {name}: {why}\n").as_bytes());
+            return None;
+        }
+        (Err(error), _) | (_, Err(error)) => panic!("{error}"),
+    };
+    let (near, far) = UnixStream::pair().unwrap();
+    for socket in [&near, &far] {
+        socket.set_nonblocking(true).unwrap();
+    }
+    let (offer, answer) = (caller.offer().unwrap(), called.offer().unwrap());
+    let (offered, answered) = (offer.address(), answer.address());
+    let link = called.link(0, far.into(), answer, Some(offered), false).unwrap();
+    second.install(0, link).unwrap();
+    assert!(!second.post_small(0, &header(0, 0), &[]), "the caller's end does not receive yet");
+    let link = caller.link(1, near.into(), offer, Some(answered), true).unwrap();
+    first.install(1, link).unwrap();
+    Some([first, second])
+}
+
+fn header(number: u64, payload: usize) -> Header {
+    Header { tag: number, len: payload as u64, payload: payload as u32, ..Header::new(Kind::Next) }
+}
+
+fn span(bytes: &[u8]) -> Span {
+    // SAFETY: the tests keep the bytes longer than the spans.
+    unsafe { Span::new(bytes.as_ptr(), bytes.len()) }
+}
+
+/// What a peek shows, with the payload's bytes.
+fn shown(peek: Peek) -> Result<Option<(Header, Vec<u8>)>, Cause> {
+    match peek {
+        Peek::Empty => Ok(None),
+        Peek::Packet(header, payload) => {
+            let mut bytes = vec![0; payload.len()];
+            // SAFETY: the vector is as long; the payload is there until it is released.
+            unsafe { payload.copy_to(bytes.as_mut_ptr()) };
+            Ok(Some((header, bytes)))
+        }
+        Peek::Gone(cause) => Err(cause),
+    }
+}
+
+fn bytes(number: u64) -> Vec<u8> {
+    let len = [0, 1, 30, 200, 300, 4096, 8208][number as usize % 7];
+    (0..len).map(|at| (at as u64 * 7 + number * 31) as u8).collect()
+}
+
+/// Waits until `done` says so; polls, and lets others run.
+fn until(what: &str, mut done: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !done() {
+        assert!(start.elapsed() < LIMIT, "{what} took too long");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn both_tracks_carry_packets_in_order_both_ways_and_neither_waits_for_the_other() {
+    const PACKETS: u64 = 500;
+    let Some(mut pair) = pair() else { return };
+    let long: Vec<u8> = (0..300_000u32).map(|at| (at % 251) as u8).collect();
+    let (mut sent, mut got) = ([0; 2], [0; 2]);
+    let (mut gone, mut came) = ([0; 2], [vec![], vec![]]);
+    until("all packets", || {
+        for (side, driver) in pair.iter_mut().enumerate() {
+            let peer = 1 - side as u32;
+            driver.begin();
+            let data = bytes(sent[side]);
+            if sent[side] < PACKETS
+                && driver.post_small(peer, &header(sent[side], data.len()), &[span(&data)])
+            {
+                sent[side] += 1;
+            }
+            let rest = span(&long).part(gone[side], usize::MAX);
+            let data = Header { len: gone[side] as u64, ..Header::new(Kind::Data) };
+            gone[side] += driver.post_large(peer, &data, rest);
+            // The first side takes from the large track only when the small one is through.
+            if side == 1 || got[0] == PACKETS {
+                if let Some((header, _)) = shown(driver.peek_large(peer)).unwrap() {
+                    assert_eq!(header.len as usize, came[side].len());
+                    let mut left = header.payload as usize;
+                    let mut room = vec![0; left];
+                    while left > 0 {
+                        let at = room.len() - left;
+                        // SAFETY: the vector has that much room behind `at`.
+                        left -= unsafe {
+                            driver.read_large(peer, room[at..].as_mut_ptr(), left.min(3000))
+                        };
+                    }
+                    came[side].extend(room);
+                }
+            }
+            if let Some((header, payload)) = shown(driver.peek_small(peer)).unwrap() {
+                assert_eq!(header.tag, got[side]);
+                assert!(payload == bytes(got[side]), "packet {}", got[side]);
+                driver.release(peer);
+                got[side] += 1;
+            }
+        }
+        got == [PACKETS; 2] && came.iter().all(|came| came.len() == long.len())
+    });
+    assert!(came.iter().all(|came| *came == long));
+    until("the end of all requests", || {
+        pair.iter_mut().enumerate().all(|(side, driver)| {
+            driver.begin();
+            driver.is_flushed(1 - side as u32)
+        })
+    });
+}
+
+fn is_readable(driver: &Verbs, ms: libc::c_int) -> bool {
+    let (fd, events) = (driver.ready().unwrap().fd(), libc::POLLIN);
+    let mut poll = libc::pollfd { fd, events, revents: 0 };
+    // SAFETY: one entry of a local.
+    unsafe { libc::poll(&raw mut poll, 1, ms) == 1 }
+}
+
+/// Arms, and polls, until nothing is left.
+fn sleep_of(driver: &mut Verbs) {
+    loop {
+        driver.arm(Rings::ALL);
+        driver.begin();
+        if !is_readable(driver, 0) {
+            return;
+        }
+    }
+}
+
+#[test]
+fn a_sleeper_is_woken_by_a_packet_by_room_and_by_nothing_else() {
+    let Some([mut first, mut second]) = pair() else { return };
+    until("the caller's byte", || {
+        second.begin();
+        second.waiting == 0
+    });
+    sleep_of(&mut second);
+    assert!(!is_readable(&second, 50), "nothing has come");
+    for number in 0..20 {
+        assert!(first.post_small(1, &header(number, 0), &[]));
+        assert!(is_readable(&second, 10_000), "packet {number} was slept through");
+        sleep_of(&mut second);
+        assert_eq!(shown(second.peek_small(0)).unwrap().unwrap().0.tag, number);
+        second.release(0);
+        second.begin();
+        until("the credit", || {
+            first.begin();
+            first.links.peer(1).unwrap().granted(Track::Small) > 0
+        });
+    }
+    // Until nothing is granted any more; then the peer releases.
+    while first.post_small(1, &header(0, 0), &[]) {}
+    sleep_of(&mut first);
+    assert!(!is_readable(&first, 50), "no packet was released");
+    until("all packets", || {
+        second.begin();
+        let any = shown(second.peek_small(0)).unwrap().is_some();
+        second.release(0);
+        second.begin();
+        any && first.links.peer(1).is_some() && is_readable(&first, 0)
+    });
+    sleep_of(&mut first);
+    assert!(first.post_small(1, &header(0, 0), &[]));
+}
+
+#[test]
+fn a_queue_pair_that_fails_ends_the_link_on_both_sides() {
+    let Some([mut first, mut second]) = pair() else { return };
+    assert!(first.post_small(1, &header(7, 0), &[]));
+    until("the packet", || {
+        second.begin();
+        shown(second.peek_small(0)).unwrap().is_some()
+    });
+    first.links.peer(1).unwrap().pair.fail();
+    // A request to send tells, or the adapter's event.
+    until("the failure", || {
+        first.begin();
+        first.post_small(1, &header(8, 0), &[]);
+        shown(first.peek_small(1)).is_err()
+    });
+    assert!(matches!(first.peek_large(1), Peek::Gone(Cause::Broken(_))));
+    first.close(1);
+    assert!(matches!(first.peek_small(1), Peek::Empty), "it is closed");
+    // What came before the end is still there.
+    until("the end", || {
+        second.begin();
+        second.ends || second.links.peer(0).unwrap().ends
+    });
+    second.begin();
+    assert_eq!(shown(second.peek_small(0)).unwrap().unwrap().0.tag, 7);
+    second.release(0);
+    assert!(shown(second.peek_small(0)).is_err());
+}
+
+#[test]
+fn an_event_of_the_adapter_ends_its_links() {
+    let Some([mut first, _second]) = pair() else { return };
+    let number = first.links.peer(1).unwrap().pair.number();
+    first.on_event(Event::Other);
+    first.on_event(Event::QueuePair(number ^ 0x80_0000));
+    assert!(matches!(first.peek_small(1), Peek::Empty));
+    first.on_event(Event::QueuePair(number));
+    assert!(matches!(first.peek_small(1), Peek::Gone(Cause::Broken(libc::ECONNABORTED))));
+}
