@@ -20,3 +20,4 @@ for suite in point_to_point deaths kills repair flood credit collectives; do
 done
 # What counts a process's time or its neighbours' is left out: the guest has one processor.
 cargo test -p newmad --test processes -- --skip waiting_burns_no_processor --skip a_computing_receiver
+cargo test -p mad-cli --test mpi -- programs_print_what_mpi_says

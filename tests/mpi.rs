@@ -21,15 +21,21 @@ fn programs() -> Vec<Program> {
     common::programs::programs(PROGRAMS, &["c"])
 }
 
+/// The drivers that programs are run over: `NEWMAD_TEST_DRIVERS` (`ci/verbs.sh`), else the usual ones.
+fn drivers() -> Vec<String> {
+    let drivers = std::env::var("NEWMAD_TEST_DRIVERS").unwrap_or("shm,tcp".into());
+    drivers.split(',').map(str::to_owned).collect()
+}
+
 #[test]
 fn programs_print_what_mpi_says() {
-    for driver in ["shm", "tcp"] {
+    for driver in drivers() {
         for program in programs() {
             let binary = compile(&prefix().join("bin/mpicc"), &program.source, "madmpi");
             let binary = binary.to_string_lossy();
-            let args = ["run", "-n", &program.processes, "--driver", driver, &binary];
-            let output = run(common::mad(&args), &program, driver);
-            check(&output, &program, driver);
+            let args = ["run", "-n", &program.processes, "--driver", &driver, &binary];
+            let output = run(common::mad(&args), &program, &driver);
+            check(&output, &program, &driver);
         }
     }
 }

@@ -150,7 +150,13 @@ pub(super) fn verbs() -> Finding {
         Ok(ports) => ports,
         // Most machines have none, and lack nothing by that.
         Err(why) if !has_devices() => return Finding::ok(check, why),
-        Err(why) => return Finding::limited(check, why, "tcp goes over a network interface, if the adapter has one"),
+        Err(why) => {
+            return Finding::limited(
+                check,
+                why,
+                "tcp goes over a network interface, if the adapter has one",
+            );
+        }
     };
     let lines: Vec<String> = ports
         .iter()

@@ -11,7 +11,8 @@
 //!           writes a byte to the socket  ─────────▶ sends from now on
 //! ```
 //! *Sleeping*: a thread arms both completion queues, and polls them after that, since of what was over before there is
-//! no notice. The queue of requests to send tells of failures only, unless a packet waits for one of them to be over.
+//! no notice. The queue of requests to send tells of failures only, unless one of them is waited for: by a packet that
+//! found no slot, or by the end of the session.
 //!
 //! *Failures*: a request that fails, an event of the adapter (the connection manager reads them), the end of the socket.
 //! Each ends the link; the connection manager makes a new one, as over TCP.
@@ -26,6 +27,7 @@ mod peer;
 #[cfg(test)]
 mod tests;
 
+use std::cell::Cell;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
@@ -104,6 +106,8 @@ pub(crate) struct Verbs {
     under_way: usize,
     /// A packet found no slot since requests to send were looked at.
     starved: bool,
+    /// The end of a request to send is waited for.
+    unflushed: Cell<bool>,
     /// Links on which words may be due.
     due: bool,
     /// Links whose socket has ended.
@@ -128,6 +132,7 @@ impl Verbs {
             timer,
             under_way: 0,
             starved: false,
+            unflushed: Cell::new(false),
             due: false,
             ends: false,
             waiting: 0,
@@ -226,7 +231,10 @@ impl Verbs {
             0 => {
                 self.take_sends();
                 let room = free(self);
-                self.starved |= room == 0;
+                if room == 0 && !std::mem::replace(&mut self.starved, true) {
+                    // As in `is_flushed`.
+                    sys::ring(self.wake.as_raw_fd());
+                }
                 room
             }
             room => room,
@@ -384,11 +392,13 @@ impl Driver for Verbs {
     }
 
     fn is_flushed(&self, to: u32) -> bool {
-        match self.links.peers.get(to as usize) {
-            // What the peer's adapter has acknowledged is in its memory.
-            Some(Some(peer)) => !peer.is_open || peer.under_way() == 0,
-            _ => true,
+        let Some(Some(peer)) = self.links.peers.get(to as usize) else { return true };
+        // What the peer's adapter has acknowledged is in its memory.
+        let flushed = !peer.is_open || peer.under_way() == 0;
+        if !flushed {
+            self.unflushed.set(true);
         }
+        flushed
     }
 
     fn close(&mut self, peer: u32) {
@@ -401,7 +411,7 @@ impl Driver for Verbs {
         self.look_around();
         self.adapter.take_notices();
         self.adapter.arm(Which::Receives, false);
-        self.adapter.arm(Which::Sends, !self.starved);
+        self.adapter.arm(Which::Sends, !self.starved && !self.unflushed.take());
         true
     }
 

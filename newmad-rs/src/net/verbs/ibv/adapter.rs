@@ -73,12 +73,7 @@ pub(in crate::net::verbs) struct Adapter {
 /// Has reads of a descriptor of the library return at once.
 fn do_not_block(fd: RawFd) -> io::Result<()> {
     // SAFETY: a descriptor of an object that lives.
-    rustix::io::ioctl_fionbio(unsafe { BorrowedFd::borrow_raw(fd) }, true).or_else(|_| {
-        // SAFETY: as above.
-        let fd = unsafe { BorrowedFd::borrow_raw(fd) };
-        let flags = rustix::fs::fcntl_getfl(fd)?;
-        rustix::fs::fcntl_setfl(fd, flags | rustix::fs::OFlags::NONBLOCK)
-    })?;
+    rustix::io::ioctl_fionbio(unsafe { BorrowedFd::borrow_raw(fd) }, true)?;
     Ok(())
 }
 
@@ -119,6 +114,8 @@ impl Adapter {
         let buffers = most(attributes.max_cqe, buffers);
         // SAFETY: the context lives until `open` is dropped, which is behind all others.
         let domain = unsafe { Owned::new((lib.alloc_pd)(context), lib.dealloc_pd)? };
+        // What a link needs: an error now is one that the program sees, and later only a link that is not made.
+        drop(Pages::new(lib, &domain, plan.buffer * plan.each)?);
         // SAFETY: as above.
         let channel =
             unsafe { Owned::new((lib.create_comp_channel)(context), lib.destroy_comp_channel)? };

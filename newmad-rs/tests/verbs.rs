@@ -1,0 +1,390 @@
+//! Sessions over InfiniBand and RoCE adapters: faults of adapters, and what is said where one cannot be used.
+//!
+//! `ci/verbs.sh` runs them in a guest kernel with two soft-RoCE adapters on network interfaces `dummy0` and `dummy1`,
+//! which are set down and up here. Elsewhere most of them are skipped.
+
+mod common;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use common::{Job, byte, launch, message, start};
+use newmad::{Error, Session};
+
+const LIMIT: Duration = Duration::from_secs(120);
+/// Rounds before an adapter is treated, and behind that.
+const BEFORE: u64 = 20;
+const AFTER: u64 = 30;
+/// Where the processes and the test tell each other how far they are.
+const WORDS: &str = "NEWMAD_TEST_WORDS";
+/// A machine that is busy may take its time for repairs.
+const PATIENT: (&str, &str) = ("NMAD_REPAIR_MS", "30000");
+
+/// Runs in the processes that the other tests start; does nothing otherwise.
+#[test]
+fn child() {
+    let Ok(scenario) = std::env::var(common::SCENARIO) else { return };
+    let run = match scenario.as_str() {
+        "load" => load,
+        "alone" => alone,
+        "pace" => pace,
+        "nothing" => |_: &Session| Ok(()),
+        "unprivileged" => {
+            become_nobody();
+            |_: &Session| Ok(())
+        }
+        other => panic!("unknown scenario {other}"),
+    };
+    if let Err(error) = newmad::run(run).and_then(|result| result) {
+        panic!("{error}");
+    }
+}
+
+/// A user without privileges, who may lock 64 KiB.
+fn become_nobody() {
+    let limit = libc::rlimit { rlim_cur: 64 * 1024, rlim_max: 64 * 1024 };
+    // SAFETY: a local, and numbers.
+    unsafe {
+        assert_eq!(libc::setrlimit(libc::RLIMIT_MEMLOCK, &raw const limit), 0);
+        assert_eq!(libc::setgroups(0, std::ptr::null()), 0);
+        assert_eq!(libc::setgid(65534), 0);
+        assert_eq!(libc::setuid(65534), 0);
+    }
+}
+
+fn say(words: &Path, word: &str) {
+    std::fs::write(words.join(word), b"").unwrap();
+}
+
+fn wait(words: &Path, word: &str) {
+    let start = Instant::now();
+    while !words.join(word).exists() {
+        assert!(start.elapsed() < LIMIT, "no process said {word}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn words() -> PathBuf {
+    std::env::var(WORDS).unwrap().into()
+}
+
+/// What `from` sends as number `index` of a round: mostly short, some announced.
+fn content(from: u32, round: u64, index: u64) -> Vec<u8> {
+    let number = u64::from(from) << 48 | round << 8 | index;
+    let len = match index {
+        0 => 0,
+        6 | 7 => 200_000 + round as usize % 50 * 1000,
+        8 => 40_000,
+        _ => byte(number, 1) as usize * 10,
+    };
+    message(number, len)
+}
+
+/// Both ways at once, until the test has treated the adapter and some rounds more.
+fn load(session: &Session) -> Result<(), Error> {
+    let (rank, peer, words) = (session.rank(), 1 - session.rank(), words());
+    let (mut round, mut last) = (0, u64::MAX);
+    while round < last {
+        let mut sends = Vec::new();
+        for index in 0..10 {
+            sends.push(session.isend(peer, index, content(rank, round, index))?);
+        }
+        for index in 0..10 {
+            let (data, status) = session.irecv(peer, index, vec![0; 300_000])?.wait()?;
+            let expected = content(peer, round, index);
+            assert!(data[..status.len] == expected, "message {index} of round {round}");
+        }
+        for send in sends {
+            send.wait()?;
+        }
+        round += 1;
+        // Rank 0 says which round is the last, when it knows.
+        let mut known = [0; 8];
+        if rank == 0 {
+            if last == u64::MAX && words.join("treated").exists() {
+                last = round + AFTER;
+            }
+            known = last.to_le_bytes();
+            session.send(peer, 99, &known)?;
+        } else {
+            session.recv(peer, 99, &mut known)?;
+            last = u64::from_le_bytes(known);
+        }
+        if round == BEFORE && rank == 0 {
+            say(&words, "running");
+        }
+    }
+    session.barrier()
+}
+
+/// Sends and receives until that is an error, which has to come.
+fn alone(session: &Session) -> Result<(), Error> {
+    let (rank, peer, words) = (session.rank(), 1 - session.rank(), words());
+    let mut buffer = vec![0; 10_000];
+    for round in 0.. {
+        let done = match rank {
+            0 => session.send(peer, 1, &buffer),
+            _ => session.recv(peer, 1, &mut buffer).map(|_| ()),
+        };
+        match done {
+            Ok(()) if round == BEFORE => say(&words, &format!("running{rank}")),
+            Ok(()) => {}
+            Err(Error::PeerDied { rank, .. }) if rank == peer => break,
+            Err(other) => panic!("{other}"),
+        }
+    }
+    say(&words, &format!("error{rank}"));
+    Ok(())
+}
+
+/// Sizes of messages that go to and fro, and how often.
+const PACES: [(usize, u32); 4] = [(8, 3000), (4096, 3000), (65_536, 600), (1 << 20, 100)];
+
+/// Rank 0 prints the time of a round trip of each size.
+fn pace(session: &Session) -> Result<(), Error> {
+    let peer = 1 - session.rank();
+    let mut buffer = vec![1; 1 << 20];
+    for (size, rounds) in PACES {
+        let data = &mut buffer[..size];
+        session.barrier()?;
+        let mut begin = Instant::now();
+        for round in 0..rounds + rounds / 10 {
+            if round == rounds / 10 {
+                begin = Instant::now();
+            }
+            if session.rank() == 0 {
+                session.send(peer, 1, data)?;
+                session.recv(peer, 1, data)?;
+            } else {
+                session.recv(peer, 1, data)?;
+                session.send(peer, 1, data)?;
+            }
+        }
+        if session.rank() == 0 {
+            println!("PACE {size} {}", begin.elapsed().as_secs_f64() * 1e6 / f64::from(rounds));
+        }
+    }
+    Ok(())
+}
+
+/// Microseconds of a round trip by `ibv_rc_pingpong`, which sleeps on its completion channel, over the same adapter.
+fn pace_of_pingpong(size: usize, rounds: u32) -> f64 {
+    let types = "/sys/class/infiniband/rxe0/ports/1/gids";
+    let is_ipv4 = |place: &usize| {
+        std::fs::read_to_string(format!("{types}/{place}")).is_ok_and(|gid| gid.contains(":ffff:"))
+    };
+    let gid = (0..16).find(is_ipv4).unwrap().to_string();
+    let (size, rounds) = (size.to_string(), rounds.to_string());
+    let command = || {
+        let mut command = Command::new("ibv_rc_pingpong");
+        command.args(["-e", "-d", "rxe0", "-g", &gid, "-s", &size, "-n", &rounds, "-m", "4096"]);
+        command.stdout(std::process::Stdio::piped());
+        command
+    };
+    let mut server = command().spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    let client = command().arg("127.0.0.1").output().unwrap();
+    server.wait().unwrap();
+    let text = String::from_utf8_lossy(&client.stdout);
+    let word = text.lines().find(|line| line.ends_with("usec/iter")).and_then(|line| {
+        let words: Vec<&str> = line.split_ascii_whitespace().collect();
+        words.get(words.len() - 2)?.parse().ok()
+    });
+    word.unwrap_or_else(|| panic!("{text}"))
+}
+
+/// How fast newmad is beside a program that does nothing but this, in turns: only the ratio says something, since a
+/// guest has one processor and its adapter is made of software.
+#[test]
+#[ignore = "a measurement: cargo test --release -p newmad --test verbs -- --ignored --nocapture, in the guest"]
+fn beside_rc_pingpong() {
+    if !is_guest("a measurement", 1) {
+        return;
+    }
+    let mut ratios = [const { Vec::new() }; PACES.len()];
+    for _ in 0..5 {
+        let ended = launch("pace", 2, &[("NMAD_DRIVER", "verbs")]).succeed(LIMIT);
+        let text = &ended[0].text;
+        for (number, (size, rounds)) in PACES.into_iter().enumerate() {
+            let theirs = pace_of_pingpong(size, rounds);
+            let line = text.lines().find_map(|line| line.split_once(&format!("PACE {size} ")));
+            let ours: f64 = line.unwrap().1.trim().parse().unwrap();
+            ratios[number].push(theirs / ours);
+        }
+    }
+    for ((size, _), ratios) in PACES.iter().zip(&mut ratios) {
+        ratios.sort_by(f64::total_cmp);
+        println!(
+            "{size} bytes: rate {:.2} of ibv_rc_pingpong's, in the median of {ratios:.2?}",
+            ratios[2]
+        );
+    }
+}
+
+/// So many active ports are there; else the test says that it is skipped.
+fn has_ports(test: &str, count: usize) -> bool {
+    let why = match newmad::plumbing::ports() {
+        Ok(ports) if ports.iter().filter(|port| port.is_active).count() >= count => return true,
+        Ok(ports) => format!("it needs {count} active ports, and there are {}", ports.len()),
+        Err(why) => why,
+    };
+    use std::io::Write;
+    // Not `eprintln!`: what a passing test prints that way is not shown.
+    let said = format!("SKIPPED {test}: {why} (ci/verbs.sh runs it in a guest)\n");
+    let _ = std::io::stderr().write_all(said.as_bytes());
+    false
+}
+
+/// Whether the adapters are those of the guest, whose interfaces may be set down.
+fn is_guest(test: &str, count: usize) -> bool {
+    has_ports(test, count)
+        && (Path::new("/sys/class/net/dummy0").exists() || {
+            eprintln!("SKIPPED {test}: the adapters are real ones");
+            false
+        })
+}
+
+fn set(net: &str, state: &str) {
+    let done = Command::new("ip").args(["link", "set", net, state]).status().unwrap();
+    assert!(done.success(), "ip link set {net} {state}");
+}
+
+/// Two processes that run `scenario` over these rails, and where they tell how far they are.
+fn over(driver: &str, scenario: &str, more: (&str, &str)) -> (Job, PathBuf) {
+    let words = std::env::temp_dir()
+        .join(format!("newmad-verbs-{}-{driver}-{scenario}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&words);
+    std::fs::create_dir_all(&words).unwrap();
+    let path = words.display().to_string();
+    let env = |_: usize| vec![("NMAD_DRIVER", driver), (WORDS, path.as_str()), more];
+    (start(scenario, 2, 2, &env, Arc::new(|_, value| value.to_owned())), words)
+}
+
+/// An adapter goes down and comes back, again and again, in the middle of messages over these rails.
+fn comes_back(driver: &str, nets: &[&str]) {
+    let (job, words) = over(driver, "load", PATIENT);
+    wait(&words, "running");
+    for net in nets {
+        for pause in [50, 400, 1500] {
+            set(net, "down");
+            std::thread::sleep(Duration::from_millis(pause));
+            set(net, "up");
+            std::thread::sleep(Duration::from_millis(300));
+        }
+    }
+    say(&words, "treated");
+    job.succeed(LIMIT);
+    std::fs::remove_dir_all(&words).unwrap();
+}
+
+#[test]
+fn an_adapter_that_goes_down_and_comes_back_loses_nothing() {
+    if is_guest("an adapter that comes back", 2) {
+        comes_back("verbs", &["dummy0"]);
+        comes_back("verbs+verbs", &["dummy1", "dummy0"]);
+        comes_back("verbs+tcp", &["dummy0"]);
+    }
+}
+
+#[test]
+fn while_an_adapter_is_down_the_other_rail_carries_on() {
+    if !is_guest("another rail", 2) {
+        return;
+    }
+    for driver in ["verbs+verbs", "verbs+tcp"] {
+        let (job, words) = over(driver, "load", PATIENT);
+        wait(&words, "running");
+        set("dummy0", "down");
+        say(&words, "treated");
+        job.succeed(LIMIT);
+        set("dummy0", "up");
+        std::fs::remove_dir_all(&words).unwrap();
+    }
+}
+
+#[test]
+fn an_adapter_that_stays_down_is_an_error_on_both_sides() {
+    if !is_guest("an adapter that stays down", 1) {
+        return;
+    }
+    let (job, words) = over("verbs", "alone", ("NMAD_REPAIR_MS", "600"));
+    wait(&words, "running0");
+    wait(&words, "running1");
+    let since = Instant::now();
+    set("dummy0", "down");
+    wait(&words, "error0");
+    wait(&words, "error1");
+    let took = since.elapsed();
+    set("dummy0", "up");
+    println!("both sides know after {took:?}");
+    // The promise is two seconds; the machine may be busy with other things.
+    assert!(took < Duration::from_secs(10), "noticed after {took:?}");
+    job.succeed(LIMIT);
+    std::fs::remove_dir_all(&words).unwrap();
+}
+
+/// What each of two processes says that cannot open a session.
+fn refusals(scenario: &str, env: &[(&str, &str)]) -> Vec<String> {
+    let env = [env, &[("NMAD_DRIVER", "verbs"), ("NMAD_CONNECT_TIMEOUT_MS", "5000")]].concat();
+    let ended = launch(scenario, 2, &env).end(LIMIT);
+    assert!(ended.iter().all(|end| end.code != Some(0)), "{ended:#?}");
+    ended.into_iter().map(|end| end.text).collect()
+}
+
+#[test]
+fn a_machine_without_an_adapter_says_so() {
+    if newmad::plumbing::ports().is_ok() {
+        return;
+    }
+    for text in refusals("nothing", &[]) {
+        assert!(text.contains("the driver verbs cannot be used"), "{text}");
+        assert!(text.contains("no adapter") || text.contains("libibverbs"), "{text}");
+    }
+}
+
+#[test]
+fn a_port_that_is_not_there_is_named_and_so_are_those_that_are() {
+    if !has_ports("names of ports", 1) {
+        return;
+    }
+    let there = newmad::plumbing::ports().unwrap().swap_remove(0).name;
+    for text in refusals("nothing", &[("NMAD_VERBS_DEVICE", "nosuch0")]) {
+        assert!(text.contains("no adapter nosuch0") && text.contains(&there), "{text}");
+    }
+    let ninth = format!("{}:9", there.split(':').next().unwrap());
+    for text in refusals("nothing", &[("NMAD_VERBS_DEVICE", &ninth)]) {
+        assert!(text.contains("it has 1 port"), "{text}");
+    }
+}
+
+#[test]
+fn memory_that_may_not_be_locked_is_an_error_with_the_way_out() {
+    // SAFETY: no memory is involved.
+    if !is_guest("locked memory", 1) || unsafe { libc::getuid() } != 0 {
+        return;
+    }
+    for text in refusals("unprivileged", &[]) {
+        assert!(text.contains("ulimit -l") && text.contains("64 KiB"), "{text}");
+    }
+}
+
+#[test]
+fn a_device_that_may_not_be_opened_is_an_error_with_the_way_out() {
+    // SAFETY: no memory is involved.
+    if !is_guest("permission", 1) || unsafe { libc::getuid() } != 0 {
+        return;
+    }
+    let mode = |mode: &str| {
+        let done =
+            Command::new("sh").arg("-c").arg(format!("chmod {mode} /dev/infiniband/uverbs*"));
+        assert!({ done }.status().unwrap().success());
+    };
+    mode("600");
+    let texts = refusals("unprivileged", &[]);
+    mode("666");
+    for text in texts {
+        assert!(text.contains("/dev/infiniband/uverbs"), "{text}");
+    }
+}
