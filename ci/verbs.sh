@@ -13,7 +13,7 @@ fi
 cargo test -p newmad --no-run
 export CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="$runner"
 cargo test -p newmad --lib -- net::verbs
-MAD_VERBS_ADAPTERS=2 cargo test -p newmad --test verbs
+VERBS_GUEST_ADAPTERS=2 cargo test -p newmad --test verbs
 export NEWMAD_TEST_DRIVERS="$drivers"
 for suite in point_to_point deaths kills repair flood credit collectives; do
     cargo test -p newmad --test "$suite"

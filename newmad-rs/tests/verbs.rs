@@ -377,9 +377,8 @@ fn a_device_that_may_not_be_opened_is_an_error_with_the_way_out() {
         return;
     }
     let mode = |mode: &str| {
-        let done =
-            Command::new("sh").arg("-c").arg(format!("chmod {mode} /dev/infiniband/uverbs*"));
-        assert!({ done }.status().unwrap().success());
+        let change = format!("chmod {mode} /dev/infiniband/uverbs*");
+        assert!(Command::new("sh").arg("-c").arg(change).status().unwrap().success());
     };
     mode("600");
     let texts = refusals("unprivileged", &[]);

@@ -125,9 +125,12 @@ unsafe fn module(info: &libc::dl_phdr_info) -> Option<Module<Vec<u8>>> {
     let loaded = || headers.iter().filter(|h| h.p_type == libc::PT_LOAD);
     let range = |h: &libc::Elf64_Phdr| h.p_vaddr..h.p_vaddr + h.p_memsz;
     let index = range(headers.iter().find(|h| h.p_type == libc::PT_GNU_EH_FRAME)?);
+    // The difference from the addresses in the file, which is negative for one that is linked high up: the kernel's page
+    // of functions under User-Mode Linux is.
+    let loaded_at = |address: u64| info.dlpi_addr.wrapping_add(address);
     // SAFETY: the segment is mapped, and read only.
     let copy = |r: &Range<u64>| unsafe {
-        let at = (info.dlpi_addr + r.start) as *const u8;
+        let at = loaded_at(r.start) as *const u8;
         std::slice::from_raw_parts(at, (r.end - r.start) as usize).to_vec()
     };
     let eh_frame_hdr = copy(&index);
@@ -144,7 +147,7 @@ unsafe fn module(info: &libc::dl_phdr_info) -> Option<Module<Vec<u8>>> {
     let end = loaded().map(|h| h.p_vaddr + h.p_memsz).max()?;
     Some(Module::new(
         name.to_string_lossy().into_owned(),
-        info.dlpi_addr + start..info.dlpi_addr + end,
+        loaded_at(start)..loaded_at(end),
         info.dlpi_addr,
         ExplicitModuleSectionInfo {
             base_svma: 0,

@@ -37,7 +37,7 @@ fn pair() -> Option<[Verbs; 2]> {
 }
 
 fn header(number: u64, payload: usize) -> Header {
-    Header { tag: number, len: payload as u64, payload: payload as u32, ..Header::new(Kind::Next) }
+    Header { tag: number, len: payload as u64, payload: payload as u32, ..Header::new(Kind::Eager) }
 }
 
 fn span(bytes: &[u8]) -> Span {
