@@ -94,20 +94,19 @@ fn both_tracks_carry_packets_in_order_both_ways_and_neither_waits_for_the_other(
             let data = Header { len: gone[side] as u64, ..Header::new(Kind::Data) };
             gone[side] += driver.post_large(peer, &data, rest);
             // The first side takes from the large track only when the small one is through.
-            if side == 1 || got[0] == PACKETS {
-                if let Some((header, _)) = shown(driver.peek_large(peer)).unwrap() {
-                    assert_eq!(header.len as usize, came[side].len());
-                    let mut left = header.payload as usize;
-                    let mut room = vec![0; left];
-                    while left > 0 {
-                        let at = room.len() - left;
-                        // SAFETY: the vector has that much room behind `at`.
-                        left -= unsafe {
-                            driver.read_large(peer, room[at..].as_mut_ptr(), left.min(3000))
-                        };
-                    }
-                    came[side].extend(room);
+            if (side == 1 || got[0] == PACKETS)
+                && let Some((header, _)) = shown(driver.peek_large(peer)).unwrap()
+            {
+                assert_eq!(header.len as usize, came[side].len());
+                let mut left = header.payload as usize;
+                let mut room = vec![0; left];
+                while left > 0 {
+                    let at = room.len() - left;
+                    // SAFETY: the vector has that much room behind `at`.
+                    left -=
+                        unsafe { driver.read_large(peer, room[at..].as_mut_ptr(), left.min(3000)) };
                 }
+                came[side].extend(room);
             }
             if let Some((header, payload)) = shown(driver.peek_small(peer)).unwrap() {
                 assert_eq!(header.tag, got[side]);

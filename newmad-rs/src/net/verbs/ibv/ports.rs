@@ -143,13 +143,18 @@ fn open(lib: &'static Ibverbs, name: &str, device: *mut Device) -> Result<Open, 
     // SAFETY: a device of a list that was not freed; a context keeps what it needs of it.
     let context = unsafe { Owned::new((lib.open_device)(device), lib.close_device) };
     context.map(|context| Open { lib, context }).map_err(|error| {
-        match error.raw_os_error() {
-            Some(libc::EACCES | libc::EPERM) => format!(
-                "{name} may not be opened: this user needs to read and write /dev/infiniband/uverbs* (on many systems: \
-                 be in the group rdma)"
-            ),
-            _ => format!("{name} cannot be opened: {error}"),
+        // The library goes on to look elsewhere, and its last error is of that.
+        // SAFETY: as above; the name ends with a zero.
+        let file = unsafe { CStr::from_ptr((*device).dev_name.as_ptr()) };
+        let path = std::path::Path::new("/dev/infiniband").join(&*file.to_string_lossy());
+        let wanted = rustix::fs::Access::READ_OK | rustix::fs::Access::WRITE_OK;
+        if rustix::fs::access(&path, wanted) == Err(rustix::io::Errno::ACCESS) {
+            return format!(
+                "{name} may not be opened: this user needs to read and write {} (on many systems: be in the group rdma)",
+                path.display()
+            );
         }
+        format!("{name} cannot be opened: {error}")
     })
 }
 
