@@ -106,8 +106,8 @@ pub(crate) struct Verbs {
     under_way: usize,
     /// A packet found no slot since requests to send were looked at.
     starved: bool,
-    /// The end of a request to send is waited for.
-    unflushed: Cell<bool>,
+    /// The session closes: the end of requests to send is waited for.
+    closes: Cell<bool>,
     /// Links on which words may be due.
     due: bool,
     /// Links whose socket has ended.
@@ -132,7 +132,7 @@ impl Verbs {
             timer,
             under_way: 0,
             starved: false,
-            unflushed: Cell::new(false),
+            closes: Cell::new(false),
             due: false,
             ends: false,
             waiting: 0,
@@ -254,7 +254,10 @@ impl Verbs {
     fn tell(&mut self) {
         self.due = false;
         for rank in 0..self.links.peers.len() as u32 {
-            if self.links.peer(rank).is_some_and(|peer| peer.is_due()) {
+            let Some(peer) = self.links.peer(rank).filter(|peer| peer.is_due()) else { continue };
+            if !peer.may_tell() {
+                self.due = true;
+            } else {
                 match self.room(rank) {
                     0 => self.due = true,
                     _ => self.under_way += self.links.peer(rank).map_or(0, Peer::tell),
@@ -395,8 +398,9 @@ impl Driver for Verbs {
         let Some(Some(peer)) = self.links.peers.get(to as usize) else { return true };
         // What the peer's adapter has acknowledged is in its memory.
         let flushed = !peer.is_open || peer.under_way() == 0;
-        if !flushed {
-            self.unflushed.set(true);
+        if !flushed && !self.closes.replace(true) {
+            // What was armed last tells of failures only. From now on every thread that sleeps arms for all.
+            sys::ring(self.wake.as_raw_fd());
         }
         flushed
     }
@@ -411,7 +415,7 @@ impl Driver for Verbs {
         self.look_around();
         self.adapter.take_notices();
         self.adapter.arm(Which::Receives, false);
-        self.adapter.arm(Which::Sends, !self.starved && !self.unflushed.take());
+        self.adapter.arm(Which::Sends, !self.starved && !self.closes.get());
         true
     }
 

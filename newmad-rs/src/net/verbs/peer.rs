@@ -100,10 +100,15 @@ impl Peer {
         self.slots - self.under_way()
     }
 
-    /// Whether a word is due, and may be sent.
+    /// Whether a word is due.
     #[inline]
     pub(super) fn is_due(&self) -> bool {
-        self.is_open && self.may_send && self.gone.is_none() && self.flow.is_due()
+        self.is_open && self.gone.is_none() && self.flow.is_due()
+    }
+
+    /// Whether it may be sent.
+    pub(super) fn may_tell(&self) -> bool {
+        self.may_send
     }
 
     /// Sends a packet without data. Something is free.
