@@ -16,10 +16,11 @@ use crate::net::details::QueuePairAddress;
 const INLINE: [u32; 5] = [256, 128, 64, 32, 0];
 /// Most requests that are given to the adapter at once.
 pub(in crate::net::verbs) const BATCH: usize = 16;
-/// How long an adapter waits for the other one's answer: 4.096 µs · 2^14 = 67 ms; and how often it tries again. A link
-/// that is cut is found within a second, even where an adapter takes twice the time.
-const TIMEOUT: u8 = 14;
-const RETRIES: u8 = 6;
+/// How long an adapter waits for the other one's answer: 4.096 µs · 2^16 = 268 ms; and how often it tries again. An adapter
+/// made of software that gets no processor for some tenths of a second is not taken for a dead one. A machine that vanishes
+/// is noticed earlier, by the socket's probes.
+const TIMEOUT: u8 = 16;
+const RETRIES: u8 = 7;
 /// A receiver without a buffer asks the sender to wait for 0.64 ms, as often as need be.
 const NOT_READY_TIMER: u8 = 12;
 const FOR_EVER: u8 = 7;
