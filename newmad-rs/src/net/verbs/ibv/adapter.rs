@@ -13,8 +13,8 @@ use super::library::{
     self, Channel, Domain, Ibverbs, Piece, Queue, Receive, SharedReceives,
     SharedReceivesAttributes, WorkCompletion,
 };
-use super::memory::Pages;
 use super::owned::Owned;
+use super::pages::Pages;
 use super::ports::{Open, PortState, open_named, ports};
 use crate::memory::span::Span;
 

@@ -13,6 +13,7 @@ mod completion;
 mod library;
 mod memory;
 mod owned;
+mod pages;
 mod ports;
 mod queue_pair;
 
