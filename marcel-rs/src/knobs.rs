@@ -13,6 +13,18 @@ pub(crate) static MODE: Knob = Knob {
               smp: one per allowed core, plus reactive ones",
 };
 
+/// `MARCEL_UINTR_CALLS`: the system calls of user interrupts.
+pub(crate) static UINTR_CALLS: Knob = Knob {
+    name: "MARCEL_UINTR_CALLS",
+    kind: Kind::Text,
+    default: "",
+    unit: "",
+    meaning: "numbers that this machine's kernel, a patched one, has given to the system calls of user interrupts: \
+              uintr_register_handler, uintr_unregister_handler, uintr_vector_fd, uintr_register_sender, uintr_alt_stack, \
+              separated by commas. Unset: they are not tried, since other kernels have other calls there. Never run on \
+              hardware",
+};
+
 /// `MARCEL_NVP`: number of compute virtual processors.
 pub(crate) static NVP: Knob = Knob {
     name: "MARCEL_NVP",
@@ -183,6 +195,7 @@ pub static TIMER_PERIOD: Knob = Knob {
 /// Every knob of this crate, for `mad knobs`.
 pub static KNOBS: &[Knob] = &[
     MODE,
+    UINTR_CALLS,
     NVP,
     REACTIVE,
     FIRSTCPU,

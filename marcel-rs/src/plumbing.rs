@@ -43,6 +43,12 @@ pub mod signal {
     pub use crate::os::signal::*;
 }
 
+/// User interrupts, of processors that have them.
+#[cfg(all(not(loom), target_arch = "x86_64"))]
+pub mod user_interrupts {
+    pub use crate::sched::user_interrupts::*;
+}
+
 /// Numbers kernel threads.
 #[cfg(not(loom))]
 pub mod slot {

@@ -113,6 +113,18 @@ pub(crate) fn signal_thread(fd: RawFd, signal: i32) -> bool {
     unsafe { libc::syscall(libc::SYS_pidfd_send_signal, fd, signal, info, 0) == 0 }
 }
 
+/// A descriptor of this process for what `fd` is in another, if the kernel permits that. Progress path.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn descriptor_of(process: i32, fd: RawFd) -> Option<RawFd> {
+    let valid = |fd: libc::c_long| RawFd::try_from(fd).ok().filter(|&fd| fd >= 0);
+    // SAFETY: no pointers.
+    let process = valid(unsafe { libc::syscall(libc::SYS_pidfd_open, process, 0) })?;
+    // SAFETY: no pointers.
+    let copy = unsafe { libc::syscall(libc::SYS_pidfd_getfd, process, fd, 0) };
+    close(process);
+    valid(copy)
+}
+
 /// Whether `thread` is a kernel thread of `process`. Progress path.
 pub(crate) fn has_thread(process: i32, thread: i32) -> bool {
     // SAFETY: no pointers; signal 0 is none.

@@ -55,8 +55,7 @@ impl Line {
             }
             target => {
                 self.signals.fetch_add(1, SeqCst);
-                let (thread, signal) = (target as u32, (target >> 32) as u32);
-                SignalTarget { thread, signal }.signal();
+                SignalTarget::from_word(target).signal();
             }
         }
         wanted
@@ -94,8 +93,7 @@ unsafe impl Source for Line {
         true
     }
     fn arm_interrupt(&self, target: SignalTarget) -> bool {
-        let target = u64::from(target.signal) << 32 | u64::from(target.thread);
-        self.wanted.store(target, SeqCst);
+        self.wanted.store(target.to_word(), SeqCst);
         self.raised.load(SeqCst) == 0
     }
     fn disarm(&self) {
@@ -283,8 +281,7 @@ fn storm(signals: u64) {
                             // And as a peer that sends while it is asked to.
                             let wanted = line.wanted.swap(0, SeqCst);
                             if wanted != 0 && wanted != RING {
-                                let (thread, signal) = (wanted as u32, (wanted >> 32) as u32);
-                                SignalTarget { thread, signal }.signal();
+                                SignalTarget::from_word(wanted).signal();
                             }
                         }
                         if sent >= signals {
@@ -328,7 +325,7 @@ fn storm(signals: u64) {
 fn target() -> SignalTarget {
     // SAFETY: no arguments.
     let thread = unsafe { libc::gettid() } as u32;
-    SignalTarget { thread, signal: (libc::SIGRTMIN() + 6) as u32 }
+    SignalTarget { thread, signal: (libc::SIGRTMIN() + 6) as u32, vector: 0 }
 }
 
 fn allocates(round: u64) -> u64 {

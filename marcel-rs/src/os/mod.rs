@@ -16,6 +16,9 @@ pub(crate) mod stderr;
 #[cfg(not(loom))]
 pub(crate) mod this_thread;
 
+#[cfg(not(loom))]
+pub(crate) mod uintr;
+
 pub use kernel_mutex::KernelMutex;
 #[cfg(loom)]
 pub(crate) use model::*;

@@ -29,6 +29,12 @@ impl Action {
         self.0.sa_sigaction == libc::SIG_DFL
     }
 
+    /// Has `signal` do this again.
+    pub fn restore(&self, signal: i32) {
+        // SAFETY: an action that was in force.
+        unsafe { libc::sigaction(signal, &self.0, null_mut()) };
+    }
+
     /// Whether it calls `handler`.
     pub fn calls(&self, handler: Handler) -> bool {
         self.0.sa_sigaction == handler as usize
@@ -124,22 +130,34 @@ impl Drop for KeepErrno {
     }
 }
 
-/// Blocks every signal of the calling kernel thread, and of those that it starts, until dropped.
+/// Blocks every signal of the calling kernel thread, and of those that it starts, until dropped; and its user
+/// interrupts.
 #[must_use = "signals are blocked until this is dropped"]
 pub struct AllBlocked {
     before: libc::sigset_t,
+    /// Dropped after the signals' mask is restored.
+    #[cfg(all(target_arch = "x86_64", not(loom)))]
+    _interrupts: Option<crate::os::uintr::instructions::Masked>,
 }
 
 impl AllBlocked {
     /// From now on.
     #[expect(clippy::new_without_default, reason = "a guard")]
     pub fn new() -> AllBlocked {
+        #[cfg(all(target_arch = "x86_64", not(loom)))]
+        let _interrupts = crate::os::uintr::instructions::in_use().map(|usable| usable.masked());
         // SAFETY: valid signal sets: zero is one, and both are written.
         unsafe {
             let (mut all, mut before) = (std::mem::zeroed(), std::mem::zeroed());
             libc::sigfillset(&mut all);
+            // A trap has to reach its handler: blocked, it would end the process.
+            libc::sigdelset(&mut all, libc::SIGILL);
             libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
-            AllBlocked { before }
+            AllBlocked {
+                before,
+                #[cfg(all(target_arch = "x86_64", not(loom)))]
+                _interrupts,
+            }
         }
     }
 }

@@ -78,7 +78,8 @@ impl Load {
         });
         let vp = own.or_else(|| self.0.all_vps().find(fits))?;
         let thread = vp.tid.load(Relaxed) as u32;
-        Some((vp, SignalTarget { thread, signal: tick::number() as u32 }))
+        let vector = vp.vector.load(Relaxed);
+        Some((vp, SignalTarget { thread, signal: tick::number() as u32, vector }))
     }
 
     /// The runtime's mode.

@@ -39,6 +39,8 @@ mod tick_handler;
 pub(crate) mod timer;
 #[cfg(not(loom))]
 pub(crate) mod unwinding;
+#[cfg(all(not(loom), target_arch = "x86_64"))]
+pub(crate) mod user_interrupts;
 #[cfg(not(loom))]
 pub(crate) mod vp;
 #[cfg(not(loom))]

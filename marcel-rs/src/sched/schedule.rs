@@ -9,6 +9,8 @@ use crate::sched::here;
 use crate::sched::policy::Why;
 use crate::sched::steal::Reachable;
 use crate::sched::tick_handler;
+#[cfg(target_arch = "x86_64")]
+use crate::sched::user_interrupts;
 use crate::sched::worker::{self, Core, Here, Worker};
 use crate::stack::Switch;
 use crate::tcb::block::Tcb;
@@ -32,6 +34,10 @@ impl Worker {
         recorder::owner(self.number() + 1);
         // Refused (`mad doctor` tries it): a computing thread is not interrupted, requests wait for a call.
         let _ = self.tick.create(self.shared.period, tick_handler::handler);
+        #[cfg(target_arch = "x86_64")]
+        let interrupts = user_interrupts::receive().inspect(|interrupts| {
+            self.vector.store(interrupts.vector() as u32 + 1, Relaxed);
+        });
         while !self.shared.is_stopping() {
             let mut core = here.own_core();
             let Some(tcb) = here.next(&mut core) else {
@@ -55,6 +61,11 @@ impl Worker {
         core.contexts.empty(&self.shared.contexts);
         core.tcbs.spill(0);
         drop(core);
+        #[cfg(target_arch = "x86_64")]
+        {
+            self.vector.store(0, Relaxed);
+            drop(interrupts);
+        }
         self.tick.delete();
         if let Some(hooks) = self.shared.hooks() {
             hooks.ended(&self.vp);

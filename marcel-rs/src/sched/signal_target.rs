@@ -10,9 +10,27 @@ pub struct SignalTarget {
     pub thread: u32,
     /// The number of the signal.
     pub signal: u32,
+    /// One more than the descriptor, in the target's process, by which user interrupts are sent to the thread
+    /// (`user_interrupts`); 0: it has none.
+    pub vector: u32,
 }
 
 impl SignalTarget {
+    /// In one word, as peers read it.
+    pub fn to_word(self) -> u64 {
+        let vector = if self.vector < 1 << 24 { self.vector } else { 0 };
+        u64::from(vector) << 40 | u64::from(self.signal as u8) << 32 | u64::from(self.thread)
+    }
+
+    /// What [`SignalTarget::to_word`] has made, or any word.
+    pub fn from_word(word: u64) -> SignalTarget {
+        SignalTarget {
+            thread: word as u32,
+            signal: u32::from((word >> 32) as u8),
+            vector: (word >> 40) as u32,
+        }
+    }
+
     /// Signals the thread; false if it has gone. For a target of this process: others have
     /// `pidfd_send_signal`.
     ///

@@ -15,10 +15,19 @@ use crate::sched::hooks::Hooks;
 use crate::sched::{here, worker};
 
 pub(crate) extern "C" fn handler(_: i32, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    // SAFETY: the kernel's, for a handler with SA_SIGINFO.
+    run(unsafe { (*info).si_code } != libc::SI_TIMER);
+}
+
+/// As the handler of a signal that was sent: called by a user interrupt.
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
+pub(crate) fn user_interrupt(_vector: u64) {
+    run(true);
+}
+
+fn run(sent: bool) {
     let Some(worker) = worker::current() else { return };
     let _errno = KeepErrno::new();
-    // SAFETY: the kernel's, for a handler with SA_SIGINFO.
-    let sent = unsafe { (*info).si_code } != libc::SI_TIMER;
     if here::tcb().is_none() || this_thread::in_tick() {
         if sent && worker.vp.is_busy() {
             worker.tick.come_soon();

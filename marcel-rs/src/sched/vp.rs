@@ -59,6 +59,8 @@ pub struct Vp {
     pub(crate) busy_since: AtomicU64,
     /// The kernel's number of its kernel thread, once that runs.
     pub(crate) tid: AtomicI32,
+    /// One more than the descriptor by which user interrupts are sent to it; 0: it has none.
+    pub(crate) vector: AtomicU32,
     /// Its standby (`blocking::standby`), once a call has needed it.
     pub(crate) standby: OnceLock<&'static Vp>,
     /// Of a standby: whether it may take the threads that its original would.
@@ -88,6 +90,7 @@ impl Vp {
             running: AtomicPtr::new(std::ptr::null_mut()),
             busy_since: AtomicU64::new(0),
             tid: AtomicI32::new(0),
+            vector: AtomicU32::new(0),
             standby: OnceLock::new(),
             lending: Lending::default(),
             fenced: AtomicBool::new(false),

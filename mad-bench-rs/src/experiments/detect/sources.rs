@@ -117,8 +117,7 @@ unsafe impl Source for Word {
         true
     }
     fn arm_interrupt(&self, target: SignalTarget) -> bool {
-        let word = u64::from(target.signal) << 32 | u64::from(target.thread);
-        self.target.store(word, SeqCst);
+        self.target.store(target.to_word(), SeqCst);
         self.armed.store(true, SeqCst);
         self.word.load(SeqCst) == 0
     }
@@ -147,7 +146,7 @@ impl Look for Word {
                 0 => self.bell.ring(),
                 word => {
                     self.armed.store(false, SeqCst);
-                    SignalTarget { thread: word as u32, signal: (word >> 32) as u32 }.signal();
+                    SignalTarget::from_word(word).signal();
                 }
             }
         }

@@ -98,7 +98,7 @@ impl Bell {
 
     /// Whom peers signal instead of ringing, from the next [`Bell::arm`] on; `None`: nobody.
     pub(crate) fn set_target(&self, target: Option<SignalTarget>) {
-        let word = target.map_or(0, |t| u64::from(t.signal) << 32 | u64::from(t.thread));
+        let word = target.map_or(0, SignalTarget::to_word);
         if self.target.load(Ordering::Relaxed) != word {
             self.target.store(word, Ordering::Relaxed);
         }
@@ -215,7 +215,7 @@ impl Bell {
     fn tell(&self, to: u32, segment: &Segment, bell: &PeerBell, call: Call) {
         if call == Call::Interrupt {
             let target = segment.target().load(Ordering::Relaxed);
-            if bell.signal(target as u32, (target >> 32) as u32) {
+            if bell.interrupt(SignalTarget::from_word(target)) {
                 self.interrupted.fetch_add(1, Ordering::Relaxed);
                 trace::record(Kind::Ring, 0, to.into());
                 return;

@@ -7,10 +7,17 @@
 //! another's, and the signal would end a process that does not expect it. Descriptors are opened when a thread is first
 //! signalled, and kept: a process has few threads that compute.
 //!
+//! Where both sides have user interrupts (never run on hardware; marcel's `os/uintr`) a thread is interrupted without the
+//! kernel: the sender copies the descriptor of the thread's vector from the peer, and registers it once.
+//!
 //! Rejected: `tgkill` for each signal (the peer may be dead, its numbers another process's, before its end is noticed).
 
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use marcel::plumbing::SignalTarget;
+#[cfg(target_arch = "x86_64")]
+use marcel::plumbing::user_interrupts::Sender;
 
 use crate::sys;
 
@@ -24,12 +31,21 @@ pub(crate) struct PeerBell {
     process: Option<i32>,
     /// The threads that were signalled: the number above, one more than the descriptor below. 0: none.
     threads: [AtomicU64; THREADS],
+    /// Those that were sent user interrupts: the number above, one more than the sender's below. 0: none.
+    #[cfg(target_arch = "x86_64")]
+    senders: [AtomicU64; THREADS],
 }
 
 impl PeerBell {
     pub(crate) fn new(counter: OwnedFd, process: Option<i32>) -> PeerBell {
         let threads = [const { AtomicU64::new(0) }; THREADS];
-        PeerBell { counter, process, threads }
+        PeerBell {
+            counter,
+            process,
+            threads,
+            #[cfg(target_arch = "x86_64")]
+            senders: [const { AtomicU64::new(0) }; THREADS],
+        }
     }
 
     /// Writes the counter.
@@ -37,8 +53,57 @@ impl PeerBell {
         sys::ring(self.counter.as_raw_fd());
     }
 
+    /// Interrupts a thread of the peer; false: it is to be rung instead. Progress path.
+    pub(crate) fn interrupt(&self, target: SignalTarget) -> bool {
+        #[cfg(target_arch = "x86_64")]
+        if target.vector != 0
+            && let Some(sender) = self.sender(target)
+        {
+            sender.send();
+            return true;
+        }
+        self.signal(target.thread, target.signal)
+    }
+
+    /// By what user interrupts are sent to that thread.
+    #[cfg(target_arch = "x86_64")]
+    fn sender(&self, target: SignalTarget) -> Option<Sender> {
+        let thread = target.thread;
+        for place in &self.senders {
+            let mut word = place.load(Ordering::Acquire);
+            if word == 0 {
+                let sender = self.register(target)?;
+                word = u64::from(thread) << 32 | (u64::from(sender.number()) + 1);
+                if let Err(other) =
+                    place.compare_exchange(0, word, Ordering::AcqRel, Ordering::Acquire)
+                {
+                    word = other;
+                }
+            }
+            if word >> 32 == u64::from(thread) {
+                // SAFETY: the number of a sender.
+                return Some(unsafe { Sender::of(word as u32 - 1) });
+            }
+        }
+        None
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[cold]
+    fn register(&self, target: SignalTarget) -> Option<Sender> {
+        let process = self.process?;
+        let thread = i32::try_from(target.thread).ok().filter(|&thread| thread > 0)?;
+        if !sys::has_thread(process, thread) {
+            return None;
+        }
+        let vector = sys::descriptor_of(process, target.vector as RawFd - 1)?;
+        let sender = Sender::register(vector);
+        sys::close(vector);
+        sender
+    }
+
     /// Signals a thread of the peer; false: it is to be rung instead. Progress path.
-    pub(crate) fn signal(&self, thread: u32, signal: u32) -> bool {
+    fn signal(&self, thread: u32, signal: u32) -> bool {
         let Ok(signal) = i32::try_from(signal) else { return false };
         self.descriptor(thread).is_some_and(|fd| sys::signal_thread(fd, signal))
     }
