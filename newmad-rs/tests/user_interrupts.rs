@@ -27,6 +27,8 @@ fn a_rank_that_computes_is_interrupted_by_the_processor() {
             let sender = std::thread::spawn(move || {
                 // Its receiver has to answer.
                 let send = a.isend_with(1, 1, data, SendOptions::new().sync()).unwrap();
+                // A wait would poll for both ranks, which have one manager.
+                std::thread::sleep(Duration::from_millis(30));
                 send.wait().unwrap();
             });
             let until = Instant::now() + Duration::from_millis(20);

@@ -93,36 +93,64 @@ pub(super) unsafe extern "C" fn entry() {
 /// Bytes of a handler's stack.
 const SIZE: usize = 64 * 1024;
 
-/// The stack of a receiver's handler.
+/// The stack of a receiver's handler, and the alternate stack of its kernel thread for signals.
+///
+/// ```text
+///   lowest                                                     highest
+///   | the handler, by some kernels | the handler | signals, at first |
+///   |<------------------ the alternate stack ----------------------->|
+/// ```
+/// A user interrupt may interrupt a signal's handler, and a signal may interrupt the stub. The kernel begins at the top of
+/// the alternate stack unless the interrupted code is on it. Were the stub elsewhere, that signal's frame would lie over
+/// the handler that the stub has interrupted. (The emulator's traps found it.)
 ///
 /// A kernel patch that was published has the processor begin at the *lowest* address that it is given, below which
-/// nothing is the handler's. So the mapping is twice as large, and the kernel gets the upper half: with that patch the
-/// handler has the lower half.
-pub(crate) struct Stack(NonNull<u8>);
+/// nothing is the handler's. So the part below is the handler's, too.
+pub(crate) struct Stack {
+    memory: NonNull<u8>,
+    /// The alternate stack before.
+    before: libc::stack_t,
+}
 
 impl Stack {
+    /// For the calling kernel thread.
+    ///
     /// # Errors
     /// There is no memory.
     pub(crate) fn new() -> io::Result<Stack> {
         let (access, kind) =
             (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
         // SAFETY: a new mapping, wherever the kernel wants it.
-        let memory = unsafe { libc::mmap(std::ptr::null_mut(), 2 * SIZE, access, kind, -1, 0) };
-        match NonNull::new(memory.cast()).filter(|_| memory != libc::MAP_FAILED) {
-            Some(memory) => Ok(Stack(memory)),
-            None => Err(io::Error::last_os_error()),
+        let memory = unsafe { libc::mmap(std::ptr::null_mut(), 3 * SIZE, access, kind, -1, 0) };
+        if memory == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let Some(start) = NonNull::new(memory.cast()) else {
+            return Err(io::ErrorKind::OutOfMemory.into());
+        };
+        let all = libc::stack_t { ss_sp: memory, ss_flags: 0, ss_size: 3 * SIZE };
+        // SAFETY: all-zero is a valid value.
+        let mut stack = Stack { memory: start, before: unsafe { std::mem::zeroed() } };
+        stack.before.ss_flags = libc::SS_DISABLE; // for `drop`, should the next call fail
+        // SAFETY: the mapping lives until `drop` has put back the stack before.
+        match unsafe { libc::sigaltstack(&all, &mut stack.before) } {
+            0 => Ok(stack),
+            _ => Err(io::Error::last_os_error()),
         }
     }
 
     /// What the kernel is given: the lowest address, and the bytes.
     pub(crate) fn area(&self) -> (u64, u64) {
-        (self.0.addr().get() as u64 + SIZE as u64, SIZE as u64)
+        (self.memory.addr().get() as u64 + SIZE as u64, SIZE as u64)
     }
 }
 
 impl Drop for Stack {
     fn drop(&mut self) {
-        // SAFETY: mapped in `new`; the owner has taken it from the kernel before.
-        unsafe { libc::munmap(self.0.as_ptr().cast(), 2 * SIZE) };
+        // SAFETY: the stack that was there before; then the mapping of `new`, which the owner has taken from the kernel.
+        unsafe {
+            libc::sigaltstack(&self.before, std::ptr::null_mut());
+            libc::munmap(self.memory.as_ptr().cast(), 3 * SIZE);
+        }
     }
 }
