@@ -111,7 +111,7 @@ impl Calls for Kernel {
 pub(crate) struct Receiver<C: Calls> {
     calls: C,
     usable: Usable,
-    stack: Stack,
+    _stack: Stack,
     /// By what others send, and which vector.
     pub(crate) vector: OwnedFd,
     /// The registration is the kernel thread's.
@@ -135,7 +135,7 @@ impl<C: Calls> Receiver<C> {
                 Ok(vector) => {
                     usable.unmask();
                     let own = std::marker::PhantomData;
-                    Ok(Receiver { calls, usable, stack, vector, own })
+                    Ok(Receiver { calls, usable, _stack: stack, vector, own })
                 }
                 Err(error) => {
                     let _ = calls.unregister_handler();
@@ -150,7 +150,7 @@ impl<C: Calls> Receiver<C> {
 impl<C: Calls> Receiver<C> {
     /// What the kernel was given as the handler's stack.
     pub(super) fn stack_area(&self) -> (u64, u64) {
-        self.stack.area()
+        self._stack.area()
     }
 }
 

@@ -308,6 +308,7 @@ impl Calls for Emulated {
 }
 
 /// What is posted to the calling thread and not delivered.
+#[cfg(test)]
 pub(super) fn left() -> (bool, u64) {
     let core = core();
     let posted = core.posted.unwrap();
