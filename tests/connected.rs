@@ -7,6 +7,7 @@ mod managers;
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Output, Stdio};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use common::madmpi::{compile, prefix};
@@ -15,9 +16,13 @@ use common::{eventually, processes_with};
 
 const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/madmpi-rs/tests/c/faults/connected.c");
 
-fn program(label: &str) -> String {
-    let binary = compile(&prefix().join("bin/mpicc"), Path::new(PROGRAM), label);
-    binary.to_string_lossy().into_owned()
+/// Compiled once: a program that runs cannot be written again.
+fn program() -> &'static str {
+    static BINARY: OnceLock<String> = OnceLock::new();
+    BINARY.get_or_init(|| {
+        let binary = compile(&prefix().join("bin/mpicc"), Path::new(PROGRAM), "madmpi");
+        binary.to_string_lossy().into_owned()
+    })
 }
 
 /// A file that no other test uses.
@@ -47,10 +52,10 @@ fn all_say(processes: u32, what: &str) -> Vec<String> {
 
 /// Runs two jobs to their ends.
 fn two_jobs(driver: &str, accepts: &str, connects: &str) -> (Output, Output) {
-    let (program, file) = (program("two"), file(&format!("{accepts}-{driver}")));
+    let (program, file) = (program(), file(&format!("{accepts}-{driver}")));
     let file = file.to_string_lossy();
-    let one = start("2", driver, &[&program, accepts, &file]);
-    let other = start("3", driver, &[&program, connects, &file]);
+    let one = start("2", driver, &[program, accepts, &file]);
+    let other = start("3", driver, &[program, connects, &file]);
     (one.wait_with_output().unwrap(), other.wait_with_output().unwrap())
 }
 
@@ -93,8 +98,8 @@ fn a_job_that_dies_after_it_has_disconnected_harms_nobody() {
 
 #[test]
 fn wrong_names_and_ports_are_errors_of_their_class() {
-    let (program, service) = (program("names"), format!("test-{}", std::process::id()));
-    let output = timed(common::mad(&["run", "-n", "1", &program, "names", &service]));
+    let (program, service) = (program(), format!("test-{}", std::process::id()));
+    let output = timed(common::mad(&["run", "-n", "1", program, "names", &service]));
     let expected = [
         "lookup: name",
         "unpublish: service",
@@ -114,13 +119,13 @@ fn wrong_names_and_ports_are_errors_of_their_class() {
 /// A program that is not there, one that is no program, one that ends at once, and one that never calls `MPI_Init`.
 #[test]
 fn a_spawn_that_fails_is_an_error_in_time_and_leaves_nothing() {
-    let binary = program("fails");
+    let binary = program();
     for (what, own) in
         [("/no/such/program", true), (PROGRAM, true), ("true", true), ("sleep", false)]
     {
         let mark = format!("MAD_TEST_MARK=spawn-{}-{}", what.len(), std::process::id());
         let (name, value) = mark.split_once('=').unwrap();
-        let mut command = common::mad(&["run", "-n", "2", &binary, "spawn", what]);
+        let mut command = common::mad(&["run", "-n", "2", binary, "spawn", what]);
         command.env(name, value).env("NMAD_CONNECT_TIMEOUT_MS", if own { "60000" } else { "5000" });
         let began = Instant::now();
         let output = timed(command);
@@ -140,8 +145,8 @@ fn a_spawn_that_fails_is_an_error_in_time_and_leaves_nothing() {
 
 #[test]
 fn hints_that_cannot_be_followed_are_errors() {
-    let binary = program("hints");
-    let output = timed(common::mad(&["run", "-n", "1", &binary, "wrong"]));
+    let binary = program();
+    let output = timed(common::mad(&["run", "-n", "1", binary, "wrong"]));
     let expected = [
         "no folder: spawn",
         "no host: spawn",
@@ -155,10 +160,10 @@ fn hints_that_cannot_be_followed_are_errors() {
 
 #[test]
 fn the_death_of_spawned_processes_is_told_until_they_have_disconnected() {
-    let binary = program("victims");
+    let binary = program();
     for driver in ["shm", "tcp"] {
         for when in ["now", "late"] {
-            let child = start("2", driver, &[&binary, "parent-of-victims", when]);
+            let child = start("2", driver, &[binary, "parent-of-victims", when]);
             let output = child.wait_with_output().unwrap();
             let said =
                 format!("{driver}, {when}: {}{}", common::out(&output), common::err(&output));
@@ -176,10 +181,10 @@ fn the_death_of_spawned_processes_is_told_until_they_have_disconnected() {
 
 #[test]
 fn spawned_processes_end_with_the_launcher() {
-    let binary = program("launcher");
+    let binary = program();
     let mark = format!("MAD_TEST_MARK=launcher-{}", std::process::id());
     let (name, value) = mark.split_once('=').unwrap();
-    let mut command = common::mad(&["run", "-n", "2", &binary, "parent-of-victims", "sleep"]);
+    let mut command = common::mad(&["run", "-n", "2", binary, "parent-of-victims", "sleep"]);
     let mut launcher = command.env(name, value).stdout(Stdio::null()).spawn().unwrap();
     // The launcher, two processes and their two children.
     assert!(eventually(|| processes_with(&mark).len() == 5), "they did not start");
@@ -191,9 +196,9 @@ fn spawned_processes_end_with_the_launcher() {
 /// Without a launcher no processes are started, and connecting works.
 #[test]
 fn a_process_without_a_launcher_says_so() {
-    let binary = program("alone");
-    let mut command = common::alone(&binary);
-    command.args(["spawn", &binary]);
+    let binary = program();
+    let mut command = common::alone(binary);
+    command.args(["spawn", binary]);
     let output = timed(command);
     assert!(common::out(&output).starts_with("rank 0: spawn: spawn\n"), "{}", common::err(&output));
 }

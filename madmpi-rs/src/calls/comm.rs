@@ -10,7 +10,7 @@ use crate::coll;
 use crate::comm::{Comm, SplitKey, TAG_UB, bad_tag, get, inter, kinds};
 use crate::errhandler;
 use crate::error::Fault;
-use crate::group::{self, names::alike, set::Likeness};
+use crate::group::{self, alike::alike, set::Likeness};
 use crate::info;
 
 /// Gives the program a new communicator, or none.

@@ -7,7 +7,7 @@ use super::entry::mpi;
 use crate::abi::*;
 use crate::args::{Array, ArrayMut, InOut, Out, array, array_mut, not_negative, out, read};
 use crate::error::Fault;
-use crate::group::names::alike;
+use crate::group::alike::alike;
 use crate::group::set::{Likeness, ranks};
 use crate::group::{self, Group, get, handle};
 use crate::job;

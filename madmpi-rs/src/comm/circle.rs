@@ -19,8 +19,7 @@ use std::thread::JoinHandle;
 use marcel::plumbing::KernelMutex;
 
 use super::context::Contexts;
-use super::registry::Registry;
-use super::{Comm, failures};
+use super::registry::{Registry, hook};
 use crate::error::Fault;
 use crate::group::names::Naming;
 use crate::job;
@@ -45,7 +44,7 @@ pub(crate) struct Circle {
     pub(crate) session: newmad::Session,
     pub(crate) contexts: Contexts,
     /// Its communicators by their contexts, for what newmad tells of failures.
-    pub(super) registry: Arc<Registry<Comm>>,
+    pub(super) registry: Arc<Registry>,
     /// Who its ranks are.
     pub(crate) naming: Naming,
     /// The same in all members, and in no other circle.
@@ -106,7 +105,7 @@ impl Circle {
         list: Option<Arc<Connections>>,
     ) -> Circle {
         let registry = Arc::default();
-        session.tolerate(failures::hook(&registry));
+        session.tolerate(hook(&registry));
         Circle {
             session,
             contexts,

@@ -13,31 +13,21 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use newmad::Cause;
-use newmad::tolerance::{Agreement, Contribution, Decision, Hook};
+use newmad::tolerance::{Agreement, Contribution, Decision};
 
 use super::context::Offer;
-use super::registry::Registry;
+use super::registry::Told;
 use super::{Comm, Parts, TAG_UB, bad_tag};
 use crate::error::Fault;
 use crate::group::Group;
 
-/// What newmad calls.
-struct Told(Arc<Registry<Comm>>);
-
-/// The hook of a circle's session.
-pub(super) fn hook(registry: &Arc<Registry<Comm>>) -> impl Hook + use<> {
-    Told(registry.clone())
-}
-
-impl Hook for Told {
+impl Told for Comm {
     fn failed(&self) {
-        self.0.all().iter().for_each(|comm| comm.look_at_failures());
+        self.look_at_failures();
     }
 
-    fn revoked(&self, key: u64) {
-        if let Some(comm) = u32::try_from(key).ok().and_then(|context| self.0.get(context)) {
-            comm.end_messages();
-        }
+    fn revoked(&self) {
+        self.end_messages();
     }
 }
 

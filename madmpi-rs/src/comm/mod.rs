@@ -20,6 +20,7 @@ mod agreement;
 pub(crate) mod circle;
 mod context;
 mod create;
+mod disconnect;
 pub(crate) mod failures;
 mod hints;
 pub(crate) mod inter;
@@ -292,17 +293,6 @@ impl Comm {
         self.attributes.delete_all(handle.0)?;
         COMMS.remove(handle.0);
         Ok(())
-    }
-
-    /// As [`Comm::free`], after all members have come to this. The circle closes with its last communicator.
-    ///
-    /// # Errors
-    /// The function of an attribute has failed; a member has failed.
-    pub(crate) fn disconnect(&self) -> Result<(), Fault> {
-        let met = Agreement::of_comm(self).and_then(|all| all.any(false).map(drop));
-        self.circle.part();
-        // A member that has failed is no reason to stay connected with the others.
-        self.free().and(met)
     }
 
     pub(crate) fn handle(&self) -> MPI_Comm {

@@ -5,31 +5,55 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Weak};
 
 use marcel::plumbing::KernelMutex;
+use newmad::tolerance::Hook;
 
-/// Communicators, of the type `T`, by their contexts.
-pub(super) struct Registry<T>(KernelMutex<HashMap<u32, Weak<T>>>);
-
-impl<T> Default for Registry<T> {
-    fn default() -> Registry<T> {
-        Registry(KernelMutex::default())
-    }
+/// A communicator, as far as newmad tells it something.
+pub(super) trait Told: Send + Sync {
+    /// A process has failed, which may be one of its own.
+    fn failed(&self);
+    /// It was revoked.
+    fn revoked(&self);
 }
 
-impl<T> Registry<T> {
-    pub(super) fn add(&self, context: u32, comm: &Arc<T>) {
-        self.0.lock().insert(context, Arc::downgrade(comm));
+/// Communicators by their contexts.
+#[derive(Default)]
+pub(super) struct Registry(KernelMutex<HashMap<u32, Weak<dyn Told>>>);
+
+impl Registry {
+    pub(super) fn add(&self, context: u32, comm: &Arc<impl Told + 'static>) {
+        let comm: Weak<dyn Told> = Arc::<_>::downgrade(comm) as Weak<dyn Told>;
+        self.0.lock().insert(context, comm);
     }
 
     pub(super) fn remove(&self, context: u32) {
         self.0.lock().remove(&context);
     }
 
-    pub(super) fn get(&self, context: u32) -> Option<Arc<T>> {
+    fn get(&self, context: u32) -> Option<Arc<dyn Told>> {
         self.0.lock().get(&context).and_then(Weak::upgrade)
     }
 
-    pub(super) fn all(&self) -> Vec<Arc<T>> {
+    fn all(&self) -> Vec<Arc<dyn Told>> {
         self.0.lock().values().filter_map(Weak::upgrade).collect()
+    }
+}
+
+/// The hook of a circle's session.
+pub(super) fn hook(registry: &Arc<Registry>) -> impl Hook + use<> {
+    OfCircle(registry.clone())
+}
+
+struct OfCircle(Arc<Registry>);
+
+impl Hook for OfCircle {
+    fn failed(&self) {
+        self.0.all().iter().for_each(|comm| comm.failed());
+    }
+
+    fn revoked(&self, key: u64) {
+        if let Some(comm) = u32::try_from(key).ok().and_then(|context| self.0.get(context)) {
+            comm.revoked();
+        }
     }
 }
 

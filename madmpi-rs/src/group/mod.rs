@@ -1,5 +1,6 @@
 //! Groups: ordered sets of processes.
 
+pub(crate) mod alike;
 pub(crate) mod names;
 pub(crate) mod set;
 

@@ -18,6 +18,8 @@ pub(crate) mod this_thread;
 
 #[cfg(not(loom))]
 pub(crate) mod uintr;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod user_interrupts;
 
 pub use kernel_mutex::KernelMutex;
 #[cfg(loom)]

@@ -137,7 +137,7 @@ pub struct AllBlocked {
     before: libc::sigset_t,
     /// Dropped after the signals' mask is restored.
     #[cfg(all(target_arch = "x86_64", not(loom)))]
-    _interrupts: Option<crate::os::uintr::instructions::Masked>,
+    _interrupts: Option<crate::os::user_interrupts::Masked>,
 }
 
 impl AllBlocked {
@@ -145,7 +145,7 @@ impl AllBlocked {
     #[expect(clippy::new_without_default, reason = "a guard")]
     pub fn new() -> AllBlocked {
         #[cfg(all(target_arch = "x86_64", not(loom)))]
-        let _interrupts = crate::os::uintr::instructions::in_use().map(|usable| usable.masked());
+        let _interrupts = crate::os::user_interrupts::in_use().map(|usable| usable.masked());
         // SAFETY: valid signal sets: zero is one, and both are written.
         unsafe {
             let (mut all, mut before) = (std::mem::zeroed(), std::mem::zeroed());

@@ -12,8 +12,8 @@ use crate::os::uintr::calls::{Calls, Kernel, Numbers, Receiver};
 use crate::os::uintr::detect::{self, Absent, Here};
 #[cfg(any(test, feature = "emulated-user-interrupts"))]
 use crate::os::uintr::emulator::{self, Emulated};
-use crate::os::uintr::instructions::{self, Usable};
 use crate::os::uintr::stub;
+use crate::os::user_interrupts::{self, Usable};
 use crate::sched::tick_handler;
 
 /// The vector of a virtual processor that computes.
@@ -135,7 +135,7 @@ impl Sender {
     /// # Context
     /// Anywhere, signal handlers included.
     pub fn register(vector: RawFd) -> Option<Sender> {
-        instructions::in_use()?; // else this would ask for the first time, which allocates
+        user_interrupts::in_use()?; // else this would ask for the first time, which allocates
         let (_, machine) = machine()?;
         machine.register_sender(vector).ok()?.try_into().ok().map(Sender)
     }
@@ -158,7 +158,7 @@ impl Sender {
     /// # Context
     /// Anywhere, signal handlers included.
     pub fn send(self) {
-        if let Some(usable) = instructions::in_use() {
+        if let Some(usable) = user_interrupts::in_use() {
             // SAFETY: the kernel has given the index.
             unsafe { usable.send(self.0.into()) };
         }

@@ -4,8 +4,8 @@
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 
-use super::instructions::Usable;
 use super::stub::{self, Stack};
+use crate::os::user_interrupts::Usable;
 
 /// What a receiver and a sender ask of the kernel. The emulator of the tests is the other one.
 pub(crate) trait Calls {

@@ -58,7 +58,7 @@ mod here {
     use super::Machine;
     use crate::os::signal;
     use crate::os::uintr::calls::Numbers;
-    use crate::os::uintr::instructions::{TESTUI_AT, TESTUI_BYTES, Usable, try_testui};
+    use crate::os::user_interrupts::{TESTUI_AT, TESTUI_BYTES, Usable, try_testui};
 
     /// This machine; the text of `MARCEL_UINTR_CALLS`.
     pub(crate) struct Here<'a>(pub(crate) &'a str);

@@ -14,7 +14,7 @@ use std::sync::atomic::{
 
 use super::calls::Calls;
 use super::detect::Machine;
-use super::instructions::Usable;
+use crate::os::user_interrupts::Usable;
 
 /// The processor's notification.
 fn notification() -> i32 {
@@ -287,7 +287,7 @@ impl Calls for Emulated {
     }
 
     unsafe fn alternate_stack(&self, lowest: u64, bytes: u64) -> io::Result<()> {
-        core().stack = if self.lowest { lowest | 1 } else { lowest + bytes | 1 };
+        core().stack = if self.lowest { lowest | 1 } else { (lowest + bytes) | 1 };
         Ok(())
     }
 

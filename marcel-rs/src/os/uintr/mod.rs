@@ -11,7 +11,7 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `instructions` | `stui`, `clui`, `testui`, `senduipi`; masking around a section |
+//! | [`user_interrupts`](super::user_interrupts) | the instructions: `stui`, `clui`, `testui`, `senduipi`; masking around a section |
 //! | `stub` | the handler: saves what the interrupted code may use, calls the function of the vector |
 //! | `detect` | whether they are there: by CPUID, then by trying `testui`; only then by system calls |
 //! | `calls` | the system calls, whose numbers the user gives |
@@ -24,8 +24,6 @@ pub(crate) mod calls;
 pub(crate) mod detect;
 #[cfg(all(any(test, feature = "emulated-user-interrupts"), target_arch = "x86_64"))]
 pub(crate) mod emulator;
-#[cfg(target_arch = "x86_64")]
-pub(crate) mod instructions;
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod stub;
 #[cfg(all(test, target_arch = "x86_64"))]

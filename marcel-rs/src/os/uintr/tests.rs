@@ -8,8 +8,8 @@ use std::sync::mpsc::channel;
 
 use super::calls::{Calls, Receiver};
 use super::emulator::{self, EXECUTED, Emulated};
-use super::instructions::Usable;
 use super::stub;
+use crate::os::user_interrupts::Usable;
 
 thread_local! {
     static SEEN: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };

@@ -150,7 +150,7 @@ impl<D: Deposits> Worker<'_, D> {
                 few = [0; 2 * FEW / 16];
                 &mut few
             }
-            ..=PIECE => {
+            len if len <= PIECE => {
                 near = [0; 2 * PIECE / 16];
                 &mut near
             }

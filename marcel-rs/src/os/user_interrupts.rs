@@ -1,4 +1,4 @@
-//! The instructions. Each traps (SIGILL) on a processor or kernel without user interrupts: [`Usable`] proves that the
+//! The instructions of user interrupts ([`super::uintr`]). Each traps (SIGILL) on a processor or kernel without user interrupts: [`Usable`] proves that the
 //! caller has looked.
 
 use std::arch::asm;
@@ -63,7 +63,7 @@ impl Usable {
     /// Interrupts the receiver that the kernel has registered for the calling process under this index.
     ///
     /// # Safety
-    /// The kernel has given this index ([`super::calls::Calls::register_sender`]). With another one the processor faults.
+    /// The kernel has given this index ([`super::uintr::calls::Calls::register_sender`]). With another one the processor faults.
     #[inline]
     pub(crate) unsafe fn send(self, index: u64) {
         // SAFETY: the instruction is there; the caller's promise. What was stored before is visible to the handler.
