@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::err;
 
@@ -52,16 +53,21 @@ pub fn compile(compiler: &Path, program: &Path, label: &str) -> PathBuf {
     std::fs::create_dir_all(&folder).expect("a folder for programs");
     let name = program.file_stem().expect("a program has a name").to_string_lossy();
     let binary = folder.join(format!("{name}.{label}"));
+    // Two tests may compile the same program: neither runs what the other's linker has not finished.
+    static MADE: AtomicU32 = AtomicU32::new(0);
+    let number = MADE.fetch_add(1, Ordering::Relaxed);
+    let unfinished = folder.join(format!("{name}.{label}.{}.{number}", std::process::id()));
     let made = Command::new(compiler)
         .args(["-O1", "-Wall", "-Wno-deprecated-declarations", "-pthread"])
         // The headers of others are theirs.
         .args((label != "openmpi" && label != "mpich").then_some("-Werror"))
         .arg("-o")
-        .arg(&binary)
+        .arg(&unfinished)
         .arg(program)
         .arg("-lm")
         .output()
         .unwrap_or_else(|error| panic!("{}: {error}", compiler.display()));
     assert!(made.status.success(), "{}: {}", program.display(), err(&made));
+    std::fs::rename(&unfinished, &binary).expect("a program takes its name");
     binary
 }
