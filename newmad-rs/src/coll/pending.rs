@@ -151,7 +151,7 @@ impl Group {
             }
         }
         if let Stage::On(board) = turn.stage()
-            && shared::fits(task, self.size())
+            && shared::fits(task, self.size(), operator, board.crowded)
             && self.context.choices().are_free(task)
         {
             // SAFETY: the caller's promise.

@@ -16,6 +16,8 @@ pub(in crate::coll) struct Board {
     pub(in crate::coll) limit: Duration,
     /// How long it looks before it sleeps.
     pub(in crate::coll) budget: Cell<Duration>,
+    /// The members' node has fewer cores than ranks, as some of them see it.
+    pub(in crate::coll) crowded: bool,
     /// Which place of the session's it is.
     pub(in crate::coll) index: usize,
 }

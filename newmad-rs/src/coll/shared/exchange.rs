@@ -1,4 +1,8 @@
 //! The operations: what each member shows, and what it takes from the others.
+//!
+//! What has no room on one sheet goes in pieces, each as a collective of its own number: while the others take one, its
+//! owner shows the next. So a byte is copied twice, once by each side, and both copies go on at once through the cache; an
+//! operator combines a piece while it is in the cache of the core that does it.
 
 use std::any::Any;
 use std::mem::MaybeUninit;
@@ -11,28 +15,64 @@ use crate::coll::failure::Failure;
 use crate::coll::group::Group;
 use crate::coll::memory::Memory;
 use crate::coll::operator::Operator;
-use crate::coll::plan::Side;
 use crate::coll::task::{Blocks, Task};
 use crate::error::Error;
 use crate::net::segment::ROOM;
 use crate::net::segment::notice::{SHEETS, Words};
 
-/// Whether what each member shows has room on a sheet. The same at all members: it depends on what all of them give.
-pub(in crate::coll) fn fits(task: &Task, size: u32) -> bool {
-    let all = |len: usize| len.saturating_mul(size as usize) <= ROOM;
+/// Bytes that are combined in one go: they stay in the first cache.
+const CHUNK: usize = 4096;
+/// The longest that goes in pieces: what one member gives, or takes.
+const LONGEST: usize = 4 << 20;
+
+/// How long what each member shows is in all, and how much of it has room on a sheet: of each block, if it shows several.
+#[derive(Clone, Copy)]
+struct Extent {
+    len: usize,
+    piece: usize,
+}
+
+/// How a task goes over the sheets. `None`: it does not. The same at all members: it depends on what all of them give.
+fn extent(task: &Task, size: u32, element: usize) -> Option<Extent> {
+    let of = |len: usize, blocks: usize| {
+        let piece = ROOM / blocks / element * element;
+        (len == 0 || piece > 0).then_some(Extent { len, piece: piece.max(1) })
+    };
+    let all = size as usize;
     match task {
-        Task::Barrier => true,
+        Task::Barrier => of(0, 1),
         Task::Bcast { len, .. }
         | Task::Reduce { len, .. }
         | Task::Allreduce { len }
         | Task::Scan { len, .. }
-        | Task::Gather { blocks: Some(Blocks::Even(len)), .. } => *len <= ROOM,
-        Task::Scatter { blocks: Some(Blocks::Even(len)), .. } => all(*len),
-        Task::Alltoall { send: Blocks::Even(len), recv: Blocks::Even(_) } => all(*len),
-        Task::Allgather { blocks } => (0..size).all(|rank| blocks.len(rank) <= ROOM),
-        Task::ReduceScatter { blocks } => blocks.end(size) <= ROOM,
-        _ => false,
+        | Task::Gather { blocks: Some(Blocks::Even(len)), .. } => of(*len, 1),
+        Task::Scatter { blocks: Some(Blocks::Even(len)), .. }
+        | Task::Alltoall { send: Blocks::Even(len), recv: Blocks::Even(_) }
+        | Task::ReduceScatter { blocks: Blocks::Even(len) } => of(*len, all),
+        Task::Allgather { blocks } => {
+            of((0..size).map(|rank| blocks.len(rank)).max().unwrap_or(0), 1)
+        }
+        // Blocks of different lengths: all of them on one sheet, or not at all.
+        Task::ReduceScatter { blocks } if blocks.end(size) <= ROOM => {
+            Some(Extent { len: blocks.end(size), piece: ROOM })
+        }
+        _ => None,
     }
+}
+
+/// Whether a task goes over the sheets. `crowded`: the members have not a core each, so that each piece that one waits for
+/// is a switch.
+pub(in crate::coll) fn fits(
+    task: &Task,
+    size: u32,
+    operator: Option<&Operator>,
+    crowded: bool,
+) -> bool {
+    let element = operator.map_or(1, |operator| operator.element);
+    let pieces = |Extent { len, piece }: Extent| {
+        len <= piece || (!crowded && len.saturating_mul(size as usize) <= LONGEST)
+    };
+    element <= CHUNK && extent(task, size, element).is_some_and(pieces)
 }
 
 /// Which operation, for the label of a sheet.
@@ -77,9 +117,13 @@ struct Part {
 struct Exchange<'a> {
     group: &'a Group,
     board: &'a mut Board,
-    /// Its number in the group.
+    /// Its number in the group: of the piece.
     number: u64,
     kind: u64,
+    /// How long it is with all pieces, for the label.
+    all: usize,
+    /// Where members give different lengths.
+    blocks: Option<&'a Blocks>,
     operator: Option<&'a Operator>,
     /// The contribution, where the result goes, and whether that is the same.
     from: *const u8,
@@ -100,21 +144,44 @@ impl Group {
         memory: &Memory,
         in_place: bool,
     ) -> Result<(), Error> {
-        board.number += 1;
         let into: *mut u8 = memory.output.cast();
         let from = if in_place { into.cast_const() } else { memory.input.cast() };
+        let element = operator.map_or(1, |operator| operator.element);
+        let Some(Extent { len, piece }) = extent(task, self.size(), element) else {
+            // What does not fit comes here by no call.
+            return Ok(());
+        };
         let (number, kind) = (board.number, kind(task));
-        let mut exchange =
-            Exchange { group: self, board, number, kind, operator, from, into, in_place };
-        // SAFETY: the caller's promise.
-        let ended = match unsafe { exchange.run(task) } {
-            Ok(all_came) => {
-                if all_came {
-                    board.all_came = number;
-                }
+        let blocks = match task {
+            Task::Allgather { blocks } => Some(blocks),
+            _ => None,
+        };
+        let mut exchange = Exchange {
+            group: self,
+            board,
+            number,
+            kind,
+            all: len,
+            blocks,
+            operator,
+            from,
+            into,
+            in_place,
+        };
+        let ended = loop {
+            exchange.number += 1;
+            exchange.board.number = exchange.number;
+            let at = piece * (exchange.number - number - 1) as usize;
+            let part = Part { at, len: piece.min(len - at) };
+            // SAFETY: the caller's promise.
+            match unsafe { exchange.run(task, part) } {
+                Ok(all_came) if all_came => exchange.board.all_came = exchange.number,
+                Ok(_) => {}
+                Err(ended) => break ended,
+            }
+            if at + part.len >= len {
                 return Ok(());
             }
-            Err(ended) => ended,
         };
         match ended {
             Ended::Error(error) => Err(error),
@@ -151,123 +218,143 @@ impl Exchange<'_> {
         self.board.members.len()
     }
 
-    /// Does it; whether all members are known to have come.
+    /// Does a piece: this part of what each member gives, or of each block; whether all members are known to have come.
     ///
     /// # Safety
     /// As [`Group::exchange`].
-    unsafe fn run(&mut self, task: &Task) -> Result<bool, Ended> {
+    unsafe fn run(&mut self, task: &Task, part: Part) -> Result<bool, Ended> {
         let (me, size) = (self.me(), self.size());
         let others = (0..size).filter(|&rank| rank != me);
-        let whole = |len: usize| Part { at: 0, len };
+        let Part { at, len } = part;
         // SAFETY: of all calls below: parts of the contribution and of the result, as the task has them.
         unsafe {
             match task {
                 Task::Barrier => {
-                    self.show(0, 0)?;
+                    self.show([])?;
                     for rank in others {
-                        self.take(rank, 0)?;
+                        self.take(rank)?;
                     }
                     Ok(true)
                 }
-                Task::Bcast { root, len } if *root as usize == me => {
+                Task::Bcast { root, .. } if *root as usize == me => {
                     self.from = self.into;
-                    self.show(0, *len)?;
+                    self.show([part])?;
                     Ok(false)
                 }
-                Task::Bcast { root, len } => {
+                Task::Bcast { root, .. } => {
                     self.group.come(self.board);
-                    self.copy(*root as usize, *len, whole(*len), 0)?;
+                    self.copy(*root as usize, 0, part)?;
                     Ok(false)
                 }
-                Task::Reduce { root, len } if *root as usize == me => {
+                Task::Reduce { root, .. } if *root as usize == me => {
                     self.group.come(self.board);
-                    self.combine(0..size, *len, whole(*len))?;
+                    self.combine(0..size, at, 0, part)?;
                     Ok(true)
                 }
-                Task::Reduce { len, .. } => {
-                    self.show(0, *len)?;
+                Task::Reduce { .. } => {
+                    self.show([part])?;
                     Ok(false)
                 }
-                Task::Allreduce { len } => {
-                    self.show(0, *len)?;
-                    self.combine(0..size, *len, whole(*len))?;
+                Task::Allreduce { .. } => {
+                    self.show([part])?;
+                    self.combine(0..size, at, 0, part)?;
                     Ok(true)
                 }
-                Task::Scan { len, inclusive } => {
-                    self.show(0, *len)?;
-                    self.combine(0..me + usize::from(*inclusive), *len, whole(*len))?;
+                Task::Scan { inclusive, .. } => {
+                    self.show([part])?;
+                    self.combine(0..me + usize::from(*inclusive), at, 0, part)?;
                     Ok(false)
                 }
-                Task::Gather { root, own: len, .. } if *root as usize == me => {
+                Task::Gather { root, own, .. } if *root as usize == me => {
                     self.group.come(self.board);
-                    self.keep(0, me * len, *len);
+                    self.keep(at, me * own + at, len);
                     for rank in others {
-                        self.copy(rank, *len, whole(*len), rank * len)?;
+                        self.copy(rank, 0, Part { at: rank * own + at, len })?;
                     }
                     Ok(true)
                 }
-                Task::Gather { own, .. } => {
-                    self.show(0, *own)?;
+                Task::Gather { .. } => {
+                    self.show([part])?;
                     Ok(false)
                 }
-                Task::Scatter { root, own: len, .. } if *root as usize == me => {
-                    self.show(0, size * len)?;
-                    self.keep(me * len, 0, *len);
+                Task::Scatter { root, own, .. } if *root as usize == me => {
+                    self.show((0..size).map(|rank| Part { at: rank * own + at, len }))?;
+                    self.keep(me * own + at, at, len);
                     Ok(false)
                 }
-                Task::Scatter { root, own: len, .. } => {
+                Task::Scatter { root, .. } => {
                     self.group.come(self.board);
-                    let part = Part { at: me * len, len: *len };
-                    self.copy(*root as usize, size * len, part, 0)?;
+                    self.copy(*root as usize, me * len, part)?;
                     Ok(false)
                 }
                 Task::Allgather { blocks } => {
-                    let (at, len) = blocks.get(me as u32);
-                    self.show(if self.in_place { at } else { 0 }, len)?;
-                    self.keep(0, at, len);
+                    // Shorter blocks end before the longest one does.
+                    let of = |rank: usize| {
+                        let (start, whole) = blocks.get(rank as u32);
+                        (start, len.min(whole.saturating_sub(at)))
+                    };
+                    let (start, own) = of(me);
+                    let first = if self.in_place { start + at } else { at };
+                    self.show([Part { at: first, len: own }])?;
+                    self.keep(at, start + at, own);
                     for rank in others {
-                        let (at, len) = blocks.get(rank as u32);
-                        self.copy(rank, len, whole(len), at)?;
+                        let (start, len) = of(rank);
+                        self.copy(rank, 0, Part { at: start + at, len })?;
                     }
                     Ok(true)
                 }
                 Task::Alltoall { send, .. } => {
-                    let len = send.len(me as u32);
-                    self.show(0, size * len)?;
-                    self.keep(me * len, me * len, len);
+                    let whole = send.len(me as u32);
+                    self.show((0..size).map(|rank| Part { at: rank * whole + at, len }))?;
+                    self.keep(me * whole + at, me * whole + at, len);
                     for rank in others {
-                        self.copy(rank, size * len, Part { at: me * len, len }, rank * len)?;
+                        self.copy(rank, me * len, Part { at: rank * whole + at, len })?;
                     }
                     Ok(true)
                 }
+                Task::ReduceScatter { blocks: Blocks::Even(whole) } => {
+                    self.show((0..size).map(|rank| Part { at: rank * whole + at, len }))?;
+                    self.combine(0..size, me * whole + at, me * len, part)?;
+                    Ok(true)
+                }
                 Task::ReduceScatter { blocks } => {
-                    let (all, (at, len)) = (blocks.end(size as u32), blocks.get(me as u32));
-                    self.show(0, all)?;
-                    self.combine(0..size, all, Part { at, len })?;
+                    self.show([part])?;
+                    let (start, len) = blocks.get(me as u32);
+                    self.combine(0..size, start, start, Part { at: 0, len })?;
                     Ok(true)
                 }
             }
         }
     }
 
-    fn label(&self, len: usize) -> u64 {
-        self.kind << 32 | len as u64
+    /// How long what a member gives is, with all pieces.
+    fn whole(&self, rank: usize) -> usize {
+        self.blocks.map_or(self.all, |blocks| blocks.len(rank as u32))
     }
 
-    /// Shows `len` bytes of the contribution to the others.
+    fn label(&self, rank: usize) -> u64 {
+        self.kind << 32 | self.whole(rank) as u64
+    }
+
+    /// Shows parts of the contribution to the others, one behind the other.
     ///
     /// # Safety
-    /// They are inside it, and as many as a sheet has room for at the most.
-    unsafe fn show(&mut self, at: usize, len: usize) -> Result<(), Ended> {
+    /// They are inside it, and as many bytes as a sheet has room for at the most.
+    unsafe fn show(&mut self, parts: impl IntoIterator<Item = Part>) -> Result<(), Ended> {
         self.wait_for_room()?;
         let own = &self.board.members[self.me()];
         let number = own.base + self.number;
-        own.place.label(number).store(self.label(len), Relaxed);
-        debug_assert!(len <= ROOM);
-        // SAFETY: the caller's promise; all others are done with the sheet.
-        unsafe {
-            let sheet = own.place.bytes(number).cast::<u8>().as_ptr();
-            std::ptr::copy_nonoverlapping(self.from.wrapping_add(at), sheet, len.min(ROOM));
+        own.place.label(number).store(self.label(self.me()), Relaxed);
+        let sheet = own.place.bytes(number).cast::<u8>().as_ptr();
+        let mut filled = 0;
+        for Part { at, len } in parts {
+            debug_assert!(filled + len <= ROOM);
+            // SAFETY: the caller's promise; all others are done with the sheet.
+            unsafe {
+                let from = self.from.wrapping_add(at);
+                std::ptr::copy_nonoverlapping(from, sheet.add(filled), len.min(ROOM - filled));
+            }
+            filled += len;
         }
         self.group.wake(own.place.words().show(number));
         Ok(())
@@ -293,34 +380,37 @@ impl Exchange<'_> {
         self.board.members.iter().enumerate().filter(|(_, member)| !member.own)
     }
 
-    /// Waits for what a member shows, which has `len` bytes.
-    fn take(&self, rank: usize, len: usize) -> Result<*const u8, Ended> {
+    /// Waits for what a member shows.
+    fn take(&self, rank: usize) -> Result<*const u8, Ended> {
         let member = &self.board.members[rank];
         let number = member.base + self.number;
         let there = |words: &Words<'_>| words.is_shown(number) || words.has_come_to(number);
         self.group.wait_for(self.board, rank, there)?;
-        let from = self.group.members()[rank];
+        let (from, expected) = (self.group.members()[rank], self.whole(rank));
         if !member.place.words().is_shown(number) {
             // It has come, and does something else.
-            return Err(Ended::Failed(Failure::Mismatch { from, expected: len, found: 0 }));
+            return Err(Ended::Failed(Failure::Mismatch { from, expected, found: 0 }));
         }
         let label = member.place.label(number).load(Relaxed);
-        if label != self.label(len) {
+        if label != self.label(rank) {
             let found = label as u32 as usize;
-            return Err(Ended::Failed(Failure::Mismatch { from, expected: len, found }));
+            return Err(Ended::Failed(Failure::Mismatch { from, expected, found }));
         }
         Ok(member.place.bytes(number).cast::<u8>().as_ptr())
     }
 
-    /// Copies a part of the `all` bytes that a member shows to that place of the result.
+    /// Copies as much as the part has of what a member shows, beginning at `skip`, to that part of the result.
     ///
     /// # Safety
-    /// The part is inside what it shows, and the place inside the result.
-    unsafe fn copy(&self, rank: usize, all: usize, part: Part, to: usize) -> Result<(), Ended> {
-        let shown = self.take(rank, all)?;
-        debug_assert!(part.at + part.len <= ROOM);
+    /// The bytes are on the sheet, and the part is inside the result.
+    unsafe fn copy(&self, rank: usize, skip: usize, part: Part) -> Result<(), Ended> {
+        let shown = self.take(rank)?;
+        debug_assert!(skip + part.len <= ROOM);
         // SAFETY: the caller's promise; the member does not write there before this one has come further.
-        unsafe { std::ptr::copy_nonoverlapping(shown.add(part.at), self.into.add(to), part.len) };
+        unsafe {
+            let into = self.into.wrapping_add(part.at);
+            std::ptr::copy_nonoverlapping(shown.add(skip), into, part.len)
+        };
         Ok(())
     }
 
@@ -341,40 +431,84 @@ impl Exchange<'_> {
         }
     }
 
-    /// Combines a part of what these members give, in the order of ranks, into the beginning of the result. Each gives
-    /// `all` bytes.
+    /// Combines what these members give, in the order of ranks, into that part of the result. The own bytes are at `own` of
+    /// the contribution, those of the others at `skip` of their sheets.
     ///
     /// # Safety
-    /// The part is inside what each gives, and as long as the result.
-    unsafe fn combine(&self, ranks: Range<usize>, all: usize, part: Part) -> Result<(), Ended> {
+    /// The part is inside the result, and as many bytes are in each of the other places.
+    unsafe fn combine(
+        &self,
+        ranks: Range<usize>,
+        own: usize,
+        skip: usize,
+        part: Part,
+    ) -> Result<(), Ended> {
         let Some(operator) = self.operator else { return Ok(()) };
-        let mut room = [const { MaybeUninit::<u128>::uninit() }; 2 * ROOM / 16];
+        // So that nothing is written before all have shown theirs: the others' sheets stay until this one goes on.
+        for rank in ranks.clone().filter(|&rank| rank != self.me()) {
+            self.take(rank)?;
+        }
+        let step = (CHUNK / operator.element).max(1) * operator.element;
+        for at in (0..part.len).step_by(step) {
+            let chunk = Part { at: part.at + at, len: step.min(part.len - at) };
+            // SAFETY: the caller's promise.
+            unsafe { self.combine_chunk(operator, ranks.clone(), own + at, skip + at, chunk)? };
+        }
+        Ok(())
+    }
+
+    /// As [`Exchange::combine`], of a part of [`CHUNK`] bytes at the most (or of one element), which all show.
+    ///
+    /// # Safety
+    /// As [`Exchange::combine`].
+    unsafe fn combine_chunk(
+        &self,
+        operator: &Operator,
+        ranks: Range<usize>,
+        own: usize,
+        skip: usize,
+        part: Part,
+    ) -> Result<(), Ended> {
+        let mut room = [const { MaybeUninit::<u128>::uninit() }; 2 * CHUNK / 16];
         let room: *mut u8 = room.as_mut_ptr().cast();
         // SAFETY: the second half.
-        let (mut sum, mut next) = (room, unsafe { room.add(ROOM) });
-        let mut is_first = true;
-        for rank in ranks {
-            let given = if rank == self.me() { self.from } else { self.take(rank, all)? };
-            let to = if is_first { sum } else { next };
-            // SAFETY: the caller's promise; half of the room is as long as a sheet.
-            unsafe { std::ptr::copy_nonoverlapping(given.wrapping_add(part.at), to, part.len) };
-            if !std::mem::take(&mut is_first) {
+        let (mut free, mut other) = (room, unsafe { room.add(CHUNK) });
+        let into = self.into.wrapping_add(part.at);
+        let mut sum: Option<*const u8> = None;
+        for rank in ranks.clone() {
+            let is_own = rank == self.me();
+            let given = match is_own {
+                true => self.from.wrapping_add(own),
+                false => self.take(rank)?.wrapping_add(skip),
+            };
+            let is_last = rank + 1 == ranks.end;
+            // The operator has what it reads in memory of this process. The first is not written to, and may stay where it
+            // is, unless the result goes there.
+            if sum.is_none() && is_own && !is_last && !self.in_place {
+                sum = Some(given);
+                continue;
+            }
+            let to = if is_last { into } else { free };
+            if given != to.cast_const() {
+                // SAFETY: the caller's promise; half of the room is as long as a chunk. In place the own bytes are in the
+                // result, and the last ones are written there when those are combined.
+                unsafe { std::ptr::copy(given, to, part.len) };
+            }
+            if let Some(sum) = sum {
                 // SAFETY: written just now, or by a turn before, and apart.
                 let (left, right) = unsafe {
                     (
-                        std::slice::from_raw_parts_mut(sum, part.len),
-                        std::slice::from_raw_parts_mut(next, part.len),
+                        std::slice::from_raw_parts(sum, part.len),
+                        std::slice::from_raw_parts_mut(to, part.len),
                     )
                 };
-                let combined =
-                    catch_unwind(AssertUnwindSafe(|| operator.combine(left, right, Side::Right)));
+                let combined = catch_unwind(AssertUnwindSafe(|| (operator.apply)(left, right)));
                 combined.map_err(Ended::Panicked)?;
-                std::mem::swap(&mut sum, &mut next);
             }
-        }
-        if !is_first {
-            // SAFETY: the caller's promise.
-            unsafe { std::ptr::copy_nonoverlapping(sum, self.into, part.len) };
+            sum = Some(to);
+            if !is_last {
+                std::mem::swap(&mut free, &mut other);
+            }
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Short collectives of ranks that share memory: each member shows what it gives on its board, and reads what the
+//! Collectives of ranks that share memory: each member shows what it gives on its board, and reads what the
 //! others show. No message is sent, and the engine is not locked.
 //!
 //! Members agree by two rounds of messages (`set_up`): which place on its board each has, and whether each sees all
@@ -7,9 +7,11 @@
 //! (`coll::board`).
 //!
 //! # One collective
-//! All members do the same number at the same time (`net::segment::notice` has the protocol). What is
-//! too long for a sheet, or has an algorithm that the program chose, goes by messages; a member then *passes* the
-//! number, so that one that does something else is found out: [`Error::Mismatch`]. (`exchange` has the operations.)
+//! All members do the same number at the same time (`net::segment::notice` has the protocol). What is too long for a sheet
+//! goes in pieces, each with a number of its own. What is longer still, or has an algorithm that the program chose, goes by
+//! messages; so does whatever takes several pieces where ranks have not a core each, since each piece that a member waits
+//! for is a switch there. A member then *passes* the number, so that one that does something else is found out:
+//! [`Error::Mismatch`]. (`exchange` has the operations.)
 //!
 //! # Waiting
 //! A member looks at the words of the others, then polls for messages as well, gives its core to others that want it,

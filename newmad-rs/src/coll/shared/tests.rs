@@ -9,7 +9,7 @@ use pioman::Manager;
 use crate::coll::board::{SOME, Stage};
 use crate::coll::{Group, Op};
 use crate::error::Error;
-use crate::net::segment::PLACES;
+use crate::net::segment::{PLACES, ROOM};
 use crate::session::Session;
 
 fn world(size: u32) -> Vec<Session> {
@@ -127,7 +127,8 @@ fn long_ones_and_chosen_algorithms_go_by_messages_in_between() {
             if round == 20 {
                 group.set_algorithm("allreduce", "ring").unwrap();
             }
-            let count = if round % 3 == 0 { 5000 } else { 5 };
+            // The longest are longer than what goes in pieces.
+            let count = [5, 5000, 200_000][round % 3];
             let mut sum = vec![round as u64; count];
             group.allreduce(&mut sum, &Op::sum()).wait().unwrap();
             assert_eq!(sum, vec![3 * round as u64; count]);
@@ -215,5 +216,79 @@ fn two_threads_in_one_group_are_an_error() {
         assert!(matches!(second, Error::BadGroup(_)), "{second}");
         groups[1].barrier().wait().unwrap();
         first.join().unwrap().unwrap();
+    });
+}
+
+/// Composition of affine maps: associative, not commutative.
+fn compose(a: [u64; 2], b: [u64; 2]) -> [u64; 2] {
+    [a[0].wrapping_mul(b[0]), a[1].wrapping_mul(b[0]).wrapping_add(b[1])]
+}
+
+#[test]
+fn what_has_no_room_on_a_sheet_goes_in_pieces() {
+    let value = |rank: usize, at: usize| [(rank * 31 + at * 7 + 1) as u64, (rank + at) as u64];
+    let values =
+        |rank: usize, count: usize| (0..count).map(|at| value(rank, at)).collect::<Vec<_>>();
+    let sheet = ROOM / 16;
+    each(&world(3), |session| {
+        let group = shared(session);
+        let (me, size) = (group.rank() as usize, 3);
+        let order = Op::ordered(compose);
+        let composed = |ranks: std::ops::Range<usize>, at: usize| {
+            ranks.map(|rank| value(rank, at)).reduce(compose).unwrap()
+        };
+        for count in [1, sheet / 3, sheet - 1, sheet, sheet + 1, 2 * sheet, 5 * sheet + 3] {
+            let whole = 0..size;
+            let mut data = if me == 1 { values(1, count) } else { vec![[0; 2]; count] };
+            group.bcast(1, &mut data).wait().unwrap();
+            assert_eq!(data, values(1, count), "bcast {count}");
+
+            let mut data = values(me, count);
+            group.allreduce(&mut data, &order).wait().unwrap();
+            let expected: Vec<_> = (0..count).map(|at| composed(whole.clone(), at)).collect();
+            assert_eq!(data, expected, "allreduce {count}");
+
+            let mut data = values(me, count);
+            group.reduce(2, &mut data, &order).wait().unwrap();
+            assert!(data == if me == 2 { expected } else { values(me, count) }, "reduce {count}");
+
+            let mut data = values(me, count);
+            group.scan(&mut data, &order).wait().unwrap();
+            let expected: Vec<_> = (0..count).map(|at| composed(0..me + 1, at)).collect();
+            assert_eq!(data, expected, "scan {count}");
+
+            let all: Vec<_> = whole.clone().flat_map(|rank| values(rank, count)).collect();
+            let mut into = vec![[0; 2]; size * count];
+            group.allgather(&values(me, count), &mut into).wait().unwrap();
+            assert_eq!(into, all, "allgather {count}");
+
+            let counts = [count, 0, count / 2 + 1];
+            let uneven: Vec<_> =
+                whole.clone().flat_map(|rank| values(rank, counts[rank])).collect();
+            let mut into = vec![[0; 2]; uneven.len()];
+            group.allgatherv(&values(me, counts[me]), &mut into, &counts).wait().unwrap();
+            assert_eq!(into, uneven, "allgatherv {count}");
+
+            let mut into = vec![[0; 2]; if me == 0 { size * count } else { 0 }];
+            group.gather(0, &values(me, count), &mut into).wait().unwrap();
+            assert!(me != 0 || into == all, "gather {count}");
+
+            let from = if me == 0 { all.clone() } else { vec![] };
+            let mut own = vec![[0; 2]; count];
+            group.scatter(0, &from, &mut own).wait().unwrap();
+            assert_eq!(own, values(me, count), "scatter {count}");
+
+            let mut into = vec![[0; 2]; size * count];
+            group.alltoall(&values(me, size * count), &mut into).wait().unwrap();
+            let mine = me * count..(me + 1) * count;
+            let expected: Vec<_> =
+                whole.flat_map(|rank| values(rank, size * count)[mine.clone()].to_vec()).collect();
+            assert_eq!(into, expected, "alltoall {count}");
+
+            let mut own = vec![[0; 2]; count];
+            group.reduce_scatter(&values(me, size * count), &mut own, &order).wait().unwrap();
+            let expected: Vec<_> = mine.map(|at| composed(0..size, at)).collect();
+            assert_eq!(own, expected, "reduce_scatter {count}");
+        }
     });
 }

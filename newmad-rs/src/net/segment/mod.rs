@@ -28,10 +28,11 @@ const LINE: usize = 64;
 const PAGE: usize = 4096;
 /// Groups of a process that can use its board at once.
 pub(crate) const PLACES: usize = 8;
-/// Most bytes on a sheet.
+/// Most bytes on a sheet. What is longer goes over several, in pieces: while one is read the next is written, and a ring of
+/// them stays in the second cache.
 pub(crate) const ROOM: usize = SHEET - HEAD;
 const HEAD: usize = 16;
-const SHEET: usize = 2048;
+const SHEET: usize = 16 * 1024 + LINE;
 const PLACE: usize = LINE + notice::SHEETS as usize * SHEET;
 /// Bytes of the board.
 const BOARD: usize = PLACES * PLACE;
