@@ -1,8 +1,10 @@
 //! The operations: what each member shows, and what it takes from the others.
 //!
-//! What has no room on one sheet goes in pieces, each as a collective of its own number: while the others take one, its
-//! owner shows the next. So a byte is copied twice, once by each side, and both copies go on at once through the cache; an
-//! operator combines a piece while it is in the cache of the core that does it.
+//! What is combined and has no room on one sheet goes in pieces, each as a collective of its own number: while the others
+//! take one, its owner shows the next. An operator combines a piece while it is in the cache of the core that does it.
+//!
+//! Measured (two ranks, two cores, AMD EPYC): an allreduce of 64 KB takes 22 µs so, and 34 by messages; of 1 MB 340 and 880.
+//! Rejected: pieces for what is only copied: allgather and alltoall of 64 KB took 19 and 30 µs instead of 14 and 15.
 
 use std::any::Any;
 use std::mem::MaybeUninit;
@@ -60,8 +62,9 @@ fn extent(task: &Task, size: u32, element: usize) -> Option<Extent> {
     }
 }
 
-/// Whether a task goes over the sheets. `crowded`: the members have not a core each, so that each piece that one waits for
-/// is a switch.
+/// Whether a task goes over the sheets. In pieces goes what is combined: from the sheet, while it is in the cache. What is only
+/// copied would be copied twice, and goes by messages. `crowded`: the members have not a core each, so that each piece that
+/// one waits for is a switch.
 pub(in crate::coll) fn fits(
     task: &Task,
     size: u32,
@@ -70,7 +73,8 @@ pub(in crate::coll) fn fits(
 ) -> bool {
     let element = operator.map_or(1, |operator| operator.element);
     let pieces = |Extent { len, piece }: Extent| {
-        len <= piece || (!crowded && len.saturating_mul(size as usize) <= LONGEST)
+        let combined = operator.is_some() && !crowded;
+        len <= piece || (combined && len.saturating_mul(size as usize) <= LONGEST)
     };
     element <= CHUNK && extent(task, size, element).is_some_and(pieces)
 }
