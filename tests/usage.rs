@@ -48,7 +48,7 @@ fn wrong_usage_is_status_2_and_says_what_is_wrong() {
         (&["bench", "overlap", "--iters", "0"], "0"),
         (&["bench", "overlap", "--rounds", "many"], "many"),
         (&["bench", "overhead", "--mode", "mono", "--method", "block"], "combinations"),
-        (&["bench", "reactivity", "--mode", "mono"], "smp"),
+        (&["bench", "reactivity", "--mode", "no-thread"], "mono|smp"),
         (&["bench", "frobnicate"], "waiting"),
         (&["bench", "overlap", "--frobnicate"], "--compute-us"),
         (&["bench", "waiting", "--workload", "some"], "together"),

@@ -91,11 +91,24 @@ impl Comm {
         failed
     }
 
-    /// Bans receives from any source while there are failures that the program has not acknowledged.
+    /// Bans receives from any source while there are failures that the program has not acknowledged, and lifts that when there
+    /// are none.
+    ///
+    /// Calls of the session may call this, on this thread, since newmad tells of failures there: so no lock is held. Another
+    /// thread may do the same with what it has seen before or after: the one that comes to its end last has seen the last.
     fn look_at_failures(&self) {
-        let acknowledged = self.failures.acknowledged.lock();
-        if let Some(&first) = self.failed().get(*acknowledged) {
-            self.session.ban_any_source(self.programs(), first);
+        loop {
+            let acknowledged = self.failures.acknowledged.load(Ordering::SeqCst);
+            let failed = self.failed();
+            match failed.get(acknowledged) {
+                Some(&first) => self.session.ban_any_source(self.programs(), first),
+                None if failed.is_empty() => {}
+                None => self.session.lift_any_source(self.programs()),
+            }
+            let now = self.failures.acknowledged.load(Ordering::SeqCst);
+            if now == acknowledged && self.failed().len() == failed.len() {
+                return;
+            }
         }
     }
 
@@ -115,26 +128,24 @@ impl Comm {
     }
 
     fn acknowledged(&self) -> Vec<u32> {
-        let acknowledged = self.failures.acknowledged.lock();
-        self.failed().into_iter().take(*acknowledged).map(|(process, _)| process).collect()
+        let acknowledged = self.failures.acknowledged.load(Ordering::SeqCst);
+        self.failed().into_iter().take(acknowledged).map(|(process, _)| process).collect()
     }
 
     /// Acknowledges the first so many failures, or all; how many are acknowledged then.
     pub(crate) fn acknowledge(&self, most: Option<usize>) -> usize {
-        let mut acknowledged = self.failures.acknowledged.lock();
         let failed = self.failed().len();
-        *acknowledged = most.unwrap_or(failed).min(failed).max(*acknowledged);
-        if failed > 0 && *acknowledged == failed {
-            self.session.lift_any_source(self.programs());
-        }
-        *acknowledged
+        let these = most.unwrap_or(failed).min(failed);
+        let before = self.failures.acknowledged.fetch_max(these, Ordering::SeqCst);
+        self.look_at_failures();
+        before.max(these)
     }
 
     /// The fault of a receive from any source, if there is a failure that the program has not acknowledged.
     #[cold]
     pub(crate) fn unacknowledged(&self, class: c_int) -> Option<Fault> {
-        let acknowledged = self.failures.acknowledged.lock();
-        let &(process, _) = self.failed().get(*acknowledged)?;
+        let acknowledged = self.failures.acknowledged.load(Ordering::SeqCst);
+        let &(process, _) = self.failed().get(acknowledged)?;
         let rank = self.peers().rank(process).map_or_else(
             || format!("process {process} of the job"),
             |rank| format!("rank {rank} of the communicator"),

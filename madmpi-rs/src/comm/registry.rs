@@ -1,7 +1,7 @@
 //! The communicators of a circle by their contexts: what newmad tells of failures and revocations names these.
 
 use std::collections::HashMap;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Weak};
 
 use marcel::plumbing::KernelMutex;
@@ -61,7 +61,7 @@ impl Hook for OfCircle {
 #[derive(Default)]
 pub(super) struct Failures {
     /// So many of the failed processes are acknowledged: the first ones.
-    pub(super) acknowledged: KernelMutex<usize>,
+    pub(super) acknowledged: AtomicUsize,
     /// Its context is not to be used again.
     pub(super) marked: AtomicBool,
 }
