@@ -339,7 +339,7 @@ fn knock(open: &dyn Fn() -> Option<Box<dyn Door>>, stop: &Mutex<bool>) -> usize 
 /// The address in a card, as it is published: after the fifth comma.
 fn address(value: &str) -> String {
     let value = value.trim_start_matches(['.', '+']).replace("%40", "@");
-    value.split(',').nth(5).unwrap().to_owned()
+    value.split(',').nth(6).unwrap().to_owned()
 }
 
 #[test]

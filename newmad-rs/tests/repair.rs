@@ -110,7 +110,7 @@ impl Network {
         let rewrite = move |_: usize, value: &str| {
             let mut changed = value.to_owned();
             // Between processes of one machine no network is cut.
-            for address in value.split(',').skip(5).filter(|address| !address.starts_with('@')) {
+            for address in value.split(',').skip(6).filter(|address| !address.starts_with('@')) {
                 let to: SocketAddr = address.parse().unwrap();
                 let proxy = Proxy::new(to);
                 if spoils {
