@@ -294,9 +294,9 @@ impl<T: Read + Write + Send> Door for T {}
 
 /// A first message as it should be, from rank 1 to rank 0, and nothing behind it that is right.
 fn hello(from: u32) -> Vec<u8> {
-    let mut bytes = b"newmad2g".to_vec();
+    let mut bytes = b"newmad3g".to_vec();
     bytes.extend(from.to_le_bytes());
-    bytes.extend([0; 60]);
+    bytes.extend([0; 76]);
     bytes
 }
 
@@ -406,7 +406,7 @@ fn a_greeting_that_was_overheard_opens_nothing() {
     let job = start("chat", 2, 2, &|_| vec![("NMAD_DRIVER", "tcp")], Arc::new(rewrite));
     // Greetings of the control ring and of both tracks have been heard; both processes still talk.
     let begin = Instant::now();
-    let complete = |said: &Vec<u8>| said.len() >= 72 + 32;
+    let complete = |said: &Vec<u8>| said.len() >= 88 + 32;
     let heard = loop {
         let proxies = proxies.lock().unwrap().clone();
         let heard: Vec<Vec<Vec<u8>>> = proxies.iter().map(Proxy::heard).collect();
@@ -421,7 +421,7 @@ fn a_greeting_that_was_overheard_opens_nothing() {
         for said in heard.iter().filter(|said| complete(said)) {
             let Ok(mut door) = TcpStream::connect(to) else { continue };
             door.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
-            if door.write_all(&said[..72 + 32]).is_err() {
+            if door.write_all(&said[..88 + 32]).is_err() {
                 continue;
             }
             let mut answer = Vec::new();
