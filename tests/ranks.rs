@@ -24,7 +24,8 @@ fn ends() -> &'static str {
 #[test]
 fn a_rank_that_ends_early_ends_its_process_and_the_others_are_told() {
     let ends = ends();
-    let gone = "rank 1 is gone";
+    // Of the ranks that went with it they name the one that they waited for.
+    let gone = "is gone: its process ended without closing its session";
     let company = "it was in process 0, with ranks 0 to 1";
     let early = "rank 1 has ended, and has not called MPI_Finalize";
     let table: [(&str, i32, &[&str]); 6] = [
