@@ -10,12 +10,14 @@ mod common;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Mutex;
 
-use common::madmpi::fortran;
+use common::made::Inputs;
+use common::madmpi::{HEADERS, fortran};
 use common::programs::{OTHERS, Program, programs, run, timed};
 
 const PROGRAMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/madmpi-rs/tests/fortran");
+/// What madmpi's modules are made from.
+const MODULES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/madmpi-rs/fortran");
 
 fn all() -> Vec<Program> {
     programs(PROGRAMS, &["F90", "f90", "f"])
@@ -27,16 +29,12 @@ fn interfaces(program: &Program) -> &'static [&'static str] {
     if text.contains("#include \"interface.h\"") { &["77", "90", "8"] } else { &[""] }
 }
 
-/// Compiles it, and its part in C if it has one, with the compilers of a library; once for all numbers of processes.
+/// Compiles it, and its part in C if it has one, with the compilers of a library.
 fn compile(library: &str, fortran: &Path, c: &Path, program: &Program, interface: &str) -> PathBuf {
-    static COMPILED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
     let name = program.source.file_stem().expect("a program has a name").to_string_lossy();
     let name = format!("{name}{interface}");
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("fortran").join(library).join(&name);
     let binary = folder.join(&name);
-    if COMPILED.lock().expect("no panic").contains(&binary) {
-        return binary;
-    }
     std::fs::create_dir_all(&folder).expect("a folder for programs");
     let make = |command: &mut Command| {
         let made = command.current_dir(&folder).output().expect("a compiler");
@@ -44,16 +42,21 @@ fn compile(library: &str, fortran: &Path, c: &Path, program: &Program, interface
     };
     let mut compiler = Command::new(fortran);
     let part = program.source.with_extension("c");
-    if part.exists() {
-        make(Command::new(c).args(["-Wall", "-c", "-o", "part.o"]).arg(part));
-        compiler.arg("part.o");
-    }
+    compiler.args(part.exists().then_some("part.o"));
     // Optimised: the compiler moves accesses to variables as far as calls let it.
     compiler.args(["-O2", "-fallow-argument-mismatch", "-w", "-o", &name]).arg(&program.source);
     compiler.args((library != "madmpi").then_some("-DPEER"));
     compiler.args((!interface.is_empty()).then(|| format!("-DINTERFACE={interface}")));
-    make(&mut compiler);
-    COMPILED.lock().expect("no panic").insert(binary.clone());
+    let mut inputs = Inputs::default().words(compiler.get_args()).file(fortran).file(c);
+    for sources in [PROGRAMS, MODULES, HEADERS] {
+        inputs = inputs.folder(sources.as_ref(), &[]);
+    }
+    inputs.make(&binary, || {
+        if part.exists() {
+            make(Command::new(c).args(["-Wall", "-c", "-o", "part.o"]).arg(part));
+        }
+        make(&mut compiler);
+    });
     binary
 }
 

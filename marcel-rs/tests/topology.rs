@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::process::{Command, Output};
 use std::sync::Barrier;
 
-use marcel::topology::{Topology, allowed_cpus};
+use marcel::topology::{Topology, allowed_cpus, bind_current_thread, is_crowded};
 use marcel::{Mode, Runtime};
 
 /// Set in the processes that the tests start.
@@ -54,6 +54,24 @@ fn cores_of_all(runtime: &Runtime) -> BTreeSet<usize> {
         })
         .collect();
     threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+}
+
+#[test]
+fn processes_that_were_bound_to_a_core_each_are_no_crowd() {
+    let (cores, more) = (allowed_cpus().len().to_string(), (allowed_cpus().len() + 1).to_string());
+    for (processes, crowded) in [(cores, "no"), (more, "yes")] {
+        let knobs =
+            [("MAD_LOCAL_SIZE", &*processes), ("MAD_LOCAL_RANK", "0"), ("CROWDED", crowded)];
+        let test = "processes_that_were_bound_to_a_core_each_are_no_crowd";
+        let Some(output) = apart(test, &knobs) else {
+            let expected = std::env::var("CROWDED").unwrap() == "yes";
+            assert_eq!(is_crowded(), expected);
+            bind_current_thread(allowed_cpus()[0]).unwrap();
+            assert_eq!(is_crowded(), expected, "the launcher has all cores");
+            return;
+        };
+        assert_passed(&output);
+    }
 }
 
 #[test]

@@ -6,6 +6,10 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::err;
+use super::made::Inputs;
+
+/// What programs include of madmpi.
+pub const HEADERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/madmpi-rs/include");
 
 /// Where madmpi is installed, without Fortran.
 pub fn prefix() -> &'static Path {
@@ -32,22 +36,36 @@ fn installed(name: &str, compiler: &str) -> PathBuf {
     let test = std::env::current_exe().expect("a test knows itself");
     let test = test.file_stem().expect("a test has a name");
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name).join(test);
-    let mut command = install(&folder);
-    let made = command.env("MPIFORT_FC", compiler).output().expect("the installer is there");
-    assert!(made.status.success(), "{}", err(&made));
+    let sources = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/madmpi-rs"));
+    let mut inputs = Inputs::default().words([compiler]);
+    for part in ["include", "fortran", "tools"] {
+        inputs = inputs.folder(&sources.join(part), &[]);
+    }
+    for built in ["libmadmpi.so", "libmadmpi.a", "mad", "../mad"] {
+        inputs = inputs.built(&beside(built));
+    }
+    inputs.make(&folder, || {
+        let mut command = install(&folder);
+        let made = command.env("MPIFORT_FC", compiler).output().expect("the installer is there");
+        assert!(made.status.success(), "{}", err(&made));
+    });
     folder
+}
+
+/// A file that was built for this test, or with an empty name the folder.
+fn beside(name: &str) -> PathBuf {
+    let test = std::env::current_exe().expect("a test knows itself");
+    test.with_file_name(name)
 }
 
 /// The installer of what was built for this test.
 pub fn install(folder: &Path) -> Command {
-    let mut built = std::env::current_exe().expect("a test knows itself");
-    built.pop();
     let mut command = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/madmpi-rs/tools/install"));
-    command.arg(folder).arg(built);
+    command.arg(folder).arg(beside(""));
     command
 }
 
-/// Compiles a program with that compiler; where it is.
+/// A program, compiled with that compiler; where it is.
 pub fn compile(compiler: &Path, program: &Path, label: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("c");
     std::fs::create_dir_all(&folder).expect("a folder for programs");
@@ -57,17 +75,25 @@ pub fn compile(compiler: &Path, program: &Path, label: &str) -> PathBuf {
     static MADE: AtomicU32 = AtomicU32::new(0);
     let number = MADE.fetch_add(1, Ordering::Relaxed);
     let unfinished = folder.join(format!("{name}.{label}.{}.{number}", std::process::id()));
-    let made = Command::new(compiler)
-        .args(["-O1", "-Wall", "-Wno-deprecated-declarations", "-pthread"])
-        // The headers of others are theirs.
-        .args((label != "openmpi" && label != "mpich").then_some("-Werror"))
-        .arg("-o")
-        .arg(&unfinished)
-        .arg(program)
-        .arg("-lm")
-        .output()
-        .unwrap_or_else(|error| panic!("{}: {error}", compiler.display()));
-    assert!(made.status.success(), "{}: {}", program.display(), err(&made));
-    std::fs::rename(&unfinished, &binary).expect("a program takes its name");
+    let mut command = Command::new(compiler);
+    command.args(["-O1", "-Wall", "-Wno-deprecated-declarations", "-pthread"]);
+    // The headers of others are theirs.
+    command.args((label != "openmpi" && label != "mpich").then_some("-Werror"));
+    let inputs = Inputs::default().words(command.get_args()).file(compiler);
+    let beside = program.parent().expect("a program is in a folder");
+    inputs.file(program).folder(beside, &["h"]).folder(HEADERS.as_ref(), &["h"]).make(
+        &binary,
+        || {
+            let made = command
+                .arg("-o")
+                .arg(&unfinished)
+                .arg(program)
+                .arg("-lm")
+                .output()
+                .unwrap_or_else(|error| panic!("{}: {error}", compiler.display()));
+            assert!(made.status.success(), "{}: {}", program.display(), err(&made));
+            std::fs::rename(&unfinished, &binary).expect("a program takes its name");
+        },
+    );
     binary
 }

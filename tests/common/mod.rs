@@ -3,6 +3,7 @@
 #![allow(dead_code, unreachable_pub)] // each test file uses some of it
 
 pub mod machines;
+pub mod made;
 pub mod madmpi;
 pub mod programs;
 

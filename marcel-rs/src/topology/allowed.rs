@@ -4,11 +4,17 @@ use super::slurm;
 
 /// The cores of the calling kernel thread's affinity mask, in ascending order. Never empty.
 pub fn allowed_cpus() -> Vec<usize> {
+    let cpus = cpus_of(0);
+    if cpus.is_empty() { vec![0] } else { cpus }
+}
+
+/// Those of a process, of the calling kernel thread for 0; none if there is no such process.
+fn cpus_of(process: libc::pid_t) -> Vec<usize> {
     // 8192 cores; the kernel fails with EINVAL when it has more.
     let mut mask = [0u64; 128];
     // SAFETY: `mask` is writable for the length given.
     let written = unsafe {
-        libc::sched_getaffinity(0, std::mem::size_of_val(&mask), mask.as_mut_ptr().cast())
+        libc::sched_getaffinity(process, std::mem::size_of_val(&mask), mask.as_mut_ptr().cast())
     };
     let mut cpus = Vec::new();
     if written == 0 {
@@ -16,7 +22,7 @@ pub fn allowed_cpus() -> Vec<usize> {
             cpus.extend((0..64).filter(|bit| bits >> bit & 1 == 1).map(|bit| word * 64 + bit));
         }
     }
-    if cpus.is_empty() { vec![0] } else { cpus }
+    cpus
 }
 
 /// The variables in which launchers give the number of processes on this machine and the rank among them: `mad run`,
@@ -32,11 +38,29 @@ const LAUNCHERS: [(&str, &str); 3] = [
 /// The launchers are `mad run`, MPICH's, Open MPI's and Slurm. Of Slurm's tasks only those count that share this
 /// process's cores. Without a launcher the answer is one and zero.
 pub fn neighbours() -> (usize, usize) {
-    let variable = |name: &str| std::env::var(name).ok();
-    from_launcher(|name| variable(name)?.parse().ok())
-        // Last, since another launcher may have been started inside a step of Slurm's.
-        .or_else(|| slurm::neighbours(variable))
-        .unwrap_or((1, 0))
+    // Slurm last, since another launcher may have been started inside a step of its.
+    from_launcher(number).or_else(|| slurm::neighbours(variable)).unwrap_or((1, 0))
+}
+
+/// Whether the same launcher has started more processes on this machine than it had cores for.
+///
+/// A launcher may bind each process to a core of its own, so what counts are the cores of the launcher, which is the
+/// parent, where these are more. Of Slurm's tasks, those that share this process's cores are held against these.
+pub fn is_crowded() -> bool {
+    let own = allowed_cpus().len();
+    match from_launcher(number) {
+        // SAFETY: it asks for a number.
+        Some((processes, _)) => processes > cpus_of(unsafe { libc::getppid() }).len().max(own),
+        None => slurm::neighbours(variable).is_some_and(|(processes, _)| processes > own),
+    }
+}
+
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+fn number(name: &str) -> Option<usize> {
+    variable(name)?.parse().ok()
 }
 
 fn from_launcher(number: impl Fn(&str) -> Option<usize>) -> Option<(usize, usize)> {

@@ -20,8 +20,8 @@ pub(crate) struct Machine {
     /// Period of the tick, and of pollers that keep its pace.
     pub(crate) tick_period: Duration,
     pub(crate) wake_up: WakeUp,
-    /// More processes of this job run on this machine than the process has cores.
-    pub(crate) is_shared: bool,
+    /// More processes of this job run on this machine than there are cores for them.
+    pub(crate) is_crowded: bool,
     /// The runtime's virtual processors, once there is a runtime that has any.
     load: OnceLock<Load>,
     /// Where the background watcher sleeps, once it runs.
@@ -38,7 +38,7 @@ impl Machine {
             limit,
             tick_period,
             wake_up: WakeUp::new(),
-            is_shared: topology::neighbours().0 > topology::allowed_cpus().len(),
+            is_crowded: topology::is_crowded(),
             load: OnceLock::new(),
             watcher: OnceLock::new(),
             dedicated: AtomicUsize::new(0),

@@ -20,14 +20,6 @@ use crate::net::segment::board::Place;
 /// What members tell each other first: whether they have a place, which, and its base.
 type Offer = [u64; 3];
 
-/// Whether this machine has fewer cores than the job has ranks here.
-fn is_crowded() -> bool {
-    // SAFETY: it takes a number and returns one.
-    let cores = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
-    let (ranks, _) = marcel::topology::neighbours();
-    usize::try_from(cores).is_ok_and(|cores| ranks > cores)
-}
-
 impl Group {
     /// By messages, from each to each: after that all links are there.
     pub(super) fn tell_all<const N: usize>(&self, own: [u64; N]) -> Result<Vec<[u64; N]>, Error> {
@@ -64,7 +56,10 @@ impl Group {
         let board =
             self.tell_all([u64::from(taken.is_some()), index as u64, base]).and_then(|offers| {
                 let board = self.board(&offers, index);
-                let all = self.tell_all([u64::from(board.is_some()), u64::from(is_crowded())])?;
+                let all = self.tell_all([
+                    u64::from(board.is_some()),
+                    u64::from(marcel::topology::is_crowded()),
+                ])?;
                 let crowded = all.iter().any(|&[_, crowded]| crowded == 1);
                 let board = board.filter(|_| all.iter().all(|&[can, _]| can == 1));
                 Ok(board.map(|board| Board { crowded, ..board }))
