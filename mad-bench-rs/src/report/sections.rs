@@ -379,6 +379,24 @@ pub(crate) static SECTIONS: &[Section] = &[
         says: words::nothing,
     },
     Section {
+        bench: "files",
+        title: "Files of MPI libraries",
+        asks: "Two processes write and read one file, the same C source on every MPI library: each a half of it, or blocks of 1 KiB \
+               in turn; alone, together, and beside 2 ms of computation, which are not counted. The file is in the page cache.",
+        given: &[
+            ("driver", "shm"),
+            ("library", "madmpi,openmpi,mpich"),
+            ("op", "write,read,write_all,read_all,iwrite,iread"),
+            ("layout", "halves,blocks"),
+            ("size", "64K,1M"),
+            ("piece", "1K"),
+        ],
+        iters: 200,
+        pictures: &[bars("access_time", &["layout", "size"])],
+        found: "Not an experiment of the sources: their libraries have no files.",
+        says: words::nothing,
+    },
+    Section {
         bench: "control-network",
         title: "Control network, simulated",
         asks: "Connections, hops and messages of many processes, in virtual time: its unit is a hop, and no figure is a machine's \

@@ -6,6 +6,7 @@ use super::File;
 use super::collective::{self, Part};
 use super::errors::fault;
 use super::exchange::{self, Turn};
+use super::mapped::ByPages;
 use super::representation::Bytes;
 use super::transfer::{self, Buffer, Progress};
 use super::view::View;
@@ -50,6 +51,22 @@ impl Prepared {
         self.view.representation.calls_program()
     }
 
+    /// Carries it out now, if that waits for nothing. `None`: it does.
+    pub(super) fn at_once(&mut self, file: &File) -> Option<Result<MPI_Status, Fault>> {
+        let Prepared { access, view, turn: None, data: Ok((elements, bytes, position)) } = self
+        else {
+            return None;
+        };
+        if file.is_atomic() || view.representation.calls_program() {
+            return None;
+        }
+        let done = bytes.len();
+        if !file.by_pages(view, *position).at_once(&mut buffer(bytes, access.writes)) {
+            return None;
+        }
+        Some(finished(*access, view, elements, bytes, done))
+    }
+
     /// Carries it out.
     ///
     /// # Errors
@@ -76,13 +93,23 @@ impl Prepared {
             (_, Err(fault)) => return Err(fault.clone()),
         };
         let (elements, bytes, _) = data?;
-        let len = if writes {
-            elements.len()
-        } else {
-            view.representation.incoming(&elements, &bytes, done as usize)?
-        };
-        Ok(MPI_Status::of(MPI_UNDEFINED, MPI_UNDEFINED, len))
+        finished(access, &view, &elements, &bytes, done as usize)
     }
+}
+
+/// The status of an access of which so many bytes are done.
+fn finished(
+    access: Access,
+    view: &View,
+    elements: &Elements,
+    bytes: &Bytes,
+    done: usize,
+) -> Result<MPI_Status, Fault> {
+    let len = match access.writes {
+        true => elements.len(),
+        false => view.representation.incoming(elements, bytes, done)?,
+    };
+    Ok(MPI_Status::of(MPI_UNDEFINED, MPI_UNDEFINED, len))
 }
 
 /// The bytes of an access, as the file takes them.
@@ -180,6 +207,11 @@ impl File {
         Ok(Prepared { access, view, turn, data })
     }
 
+    /// An access from a position of the view on, by the file's pages.
+    fn by_pages<'a>(&'a self, view: &'a View, position: u64) -> ByPages<'a> {
+        ByPages { file: &self.file, mapped: &self.mapped, view, position }
+    }
+
     /// Reads or writes bytes of the view, by this rank alone; how many bytes.
     ///
     /// # Errors
@@ -188,11 +220,14 @@ impl File {
         &self,
         view: &View,
         position: u64,
-        bytes: Buffer<'_>,
+        mut bytes: Buffer<'_>,
     ) -> Result<u64, Fault> {
         let extents = view.extents(position, bytes.len());
         let (sieve, writes) = (self.hints().sieve, matches!(bytes, Buffer::From(_)));
         let go = || {
+            if self.by_pages(view, position).scattered(&mut bytes) {
+                return Ok(bytes.len());
+            }
             let (Progress { bytes, error }, what) = match bytes {
                 Buffer::From(bytes) => (transfer::write(&self.file, extents, bytes), "writing"),
                 Buffer::Into(bytes) => {

@@ -74,9 +74,14 @@ pub(crate) fn begin(
     access: Access,
     choice: Choice,
 ) -> Result<Arc<Background>, Fault> {
-    let prepared = file.prepare(access, choice, true)?;
+    let mut prepared = file.prepare(access, choice, true)?;
     let (done, status) = (Completion::new(), OnceLock::new());
     let access = Arc::new(Background { file: file.clone(), done, status });
+    if let Some(status) = prepared.at_once(file) {
+        let _ = access.status.set(status);
+        access.done.complete();
+        return Ok(access);
+    }
     let (end, place) = (End(access.clone()), per_rank::own_place());
     let in_program = prepared.calls_program();
     let work = move || {

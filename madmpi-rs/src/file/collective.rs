@@ -9,6 +9,7 @@
 //! The places of a view ascend with its data, so a round is a part of each rank's data.
 //!
 //! Ranks whose pieces are long, or lie apart from the others', access the file by themselves: all know the bounds of all.
+//! So do ranks that all have the file's pages in memory: a copy there is what an aggregator would do, without the messages.
 //!
 //! # Errors
 //! A rank whose arguments are wrong takes part without data; an aggregator that cannot write goes on without writing. At the
@@ -22,6 +23,7 @@ use super::errors::{elsewhere, fault};
 use super::exchange::{Exchange, Letters, Turn};
 use super::hints::{Aggregate, Hints};
 use super::map::Extent;
+use super::mapped::LONG;
 use super::strips::{Covered, Strips};
 use super::transfer::{self, Buffer, Progress};
 use super::view::View;
@@ -30,8 +32,6 @@ use crate::error::Fault;
 
 /// Domains begin at multiples of it.
 const PAGE: u64 = 4096;
-/// Pieces that are longer on average are not worth a way over an aggregator.
-const LONG: u64 = 64 << 10;
 /// A rank that reads at least one byte of so many reads them all by itself: the kernel's copy is cheaper than messages.
 const DENSE: u64 = 4;
 /// A read of an aggregator goes on over gaps up to this length.
@@ -107,6 +107,8 @@ struct Summary {
     piece: u64,
     len: u64,
     ascends: bool,
+    /// Scattered accesses of the rank go by the file's pages.
+    maps: bool,
 }
 
 impl Summary {
@@ -126,15 +128,16 @@ pub(super) fn access(part: &Part<'_>, bytes: Result<Buffer<'_>, Fault>) -> Resul
         Err(fault) => (Buffer::none(part.writes), Some(fault)),
     };
     let own = part.summary(wrong.as_ref());
-    let all =
-        exchange.gather([own.class, own.begin, own.end, own.piece, own.len, own.ascends.into()])?;
-    let of = |&[class, begin, end, piece, len, ascends]: &[u64; 6]| Summary {
+    let flags = u64::from(own.ascends) | u64::from(own.maps) << 1;
+    let all = exchange.gather([own.class, own.begin, own.end, own.piece, own.len, flags])?;
+    let of = |&[class, begin, end, piece, len, flags]: &[u64; 6]| Summary {
         class,
         begin,
         end,
         piece,
         len,
-        ascends: ascends != 0,
+        ascends: flags & 1 != 0,
+        maps: flags & 2 != 0,
     };
     let all: Vec<Summary> = all.iter().map(of).collect();
     let hints = part.file.hints();
@@ -170,10 +173,11 @@ fn aggregate(all: &[Summary], writes: bool, hints: &Hints) -> Option<(u64, u64)>
     let apart = || parts().zip(parts().skip(1)).all(|(part, next)| part.end <= next.begin);
     let long = || parts().all(|part| part.piece >= LONG);
     let dense = || !writes && parts().all(|part| part.len >= (part.end - part.begin) / DENSE);
+    let maps = || all.iter().all(|part| part.maps);
     let worth = match if writes { hints.on_write } else { hints.on_read } {
         Aggregate::Never => false,
         Aggregate::Always => true,
-        Aggregate::Automatic => !apart() && !long() && !dense(),
+        Aggregate::Automatic => !apart() && !long() && !dense() && !maps(),
     };
     (worth && all.iter().all(|part| part.ascends)).then_some((begin, end))
 }
@@ -193,6 +197,7 @@ impl Part<'_> {
             piece: self.view.map.piece(),
             len: self.len,
             ascends: self.view.map.ascends() || begin == end,
+            maps: self.file.mapped.may(),
         }
     }
 

@@ -5,9 +5,9 @@
 //! ```
 //! | access | who |
 //! |---|---|
-//! | by one rank, blocking | the caller: system calls of a kernel thread; a green thread waits for the ring of its manager |
+//! | by one rank, blocking | the caller: copies of pages, or system calls of a kernel thread; a green thread waits for the ring of its manager |
 //! | collective | the callers, in two phases: `collective` |
-//! | with a request, or split | a green thread of the library: `background` |
+//! | with a request, or split | a green thread of the library: `background`; the caller, if it need not wait |
 //!
 //! Each rank opens the file by itself. The ranks agree in collectives of a communicator of the file's own, each call in a
 //! series of its own, so that calls with requests meet in whatever order they go on.
@@ -29,7 +29,7 @@
 //! | `access`, `background`, `split` | accesses; those that go on beside the program |
 //! | `collective`, `strips` | two-phase access; its messages |
 //! | `exchange` | how ranks agree and exchange data |
-//! | `transfer` | bytes to and from the file |
+//! | `transfer`, `mapped` | bytes to and from the file: by system calls, or by its pages in memory |
 //! | `hints`, `errors` | hints; errors of the system |
 
 pub(crate) mod access;
@@ -39,6 +39,7 @@ mod errors;
 mod exchange;
 mod hints;
 mod map;
+mod mapped;
 pub(crate) mod open;
 mod pointer;
 pub(crate) mod representation;
@@ -63,6 +64,7 @@ use crate::handle::{Ref, Table};
 use crate::info::Entries;
 use crate::request::Operation;
 use hints::Hints;
+use mapped::Mapped;
 use shared::Shared;
 use view::View;
 
@@ -89,6 +91,7 @@ pub(crate) struct File {
     split: KernelMutex<Option<Split>>,
     /// Memory of accesses that are over, for the next ones.
     kept: KernelMutex<Kept>,
+    mapped: Mapped,
 }
 
 /// Memory that was allocated once: what is filled need not be cleared again.

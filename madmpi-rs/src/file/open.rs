@@ -15,6 +15,7 @@ use pioman::fs;
 use super::errors::{class, elsewhere, fault};
 use super::exchange::{from_first, same};
 use super::hints::{Hints, WORDS};
+use super::mapped::Mapped;
 use super::shared::Shared;
 use super::view::View;
 use super::{FILES, File, Settings};
@@ -130,6 +131,8 @@ pub(crate) fn open(
     };
     let shared = Shared::new(&comm)?;
     let settings = Settings { errhandler: errhandler::files(), hints };
+    let reads = amode & MPI_MODE_WRONLY == 0;
+    let mapped = Mapped::new(&file, reads, amode & MPI_MODE_RDONLY == 0);
     let file = Arc::new(File {
         handle: OnceLock::new(),
         comm,
@@ -143,6 +146,7 @@ pub(crate) fn open(
         settings: KernelMutex::new(settings),
         split: KernelMutex::new(None),
         kept: KernelMutex::default(),
+        mapped,
     });
     let begin = from_first(&file.comm, || {
         let begin = if amode & MPI_MODE_APPEND != 0 { file.size()? as i64 } else { 0 };
@@ -163,6 +167,7 @@ pub(crate) fn open(
 pub(crate) fn close(file: &File) -> Result<(), Fault> {
     file.check_no_split()?;
     FILES.remove(file.handle().0);
+    file.mapped.end();
     // Closing any of its descriptors brings out what a file system has to say of earlier writes.
     let closed = file.file.try_clone().and_then(fs::File::close);
     let closed = closed.map_err(|error| fault(&file.says("closing"), &error));

@@ -152,6 +152,7 @@ pub(crate) fn create(comm: &Comm, wanted: &Wanted) -> Result<MPI_Win, Fault> {
         _ => Exposed::Fixed(base, size),
     };
     let epochs = Epochs::new(cards.len());
+    let everyone = (0..cards.len()).collect();
     let own =
         Own { base, size: size as MPI_Aint, unit: unit as c_int, flavor, model: MPI_WIN_UNIFIED };
     let settings = Settings { errhandler: Errhandler::Fatal, name: Vec::new(), info: hints };
@@ -159,6 +160,7 @@ pub(crate) fn create(comm: &Comm, wanted: &Wanted) -> Result<MPI_Win, Fault> {
         handle: OnceLock::new(),
         comm,
         members,
+        everyone,
         way,
         own,
         attributes: Attributes::default(),
@@ -241,8 +243,7 @@ pub(crate) fn free(win: &Win) -> Result<(), Fault> {
     }
     win.attributes.delete_all(win.handle().0)?;
     WINDOWS.remove(win.handle().0);
-    let all: Vec<usize> = (0..win.members.len()).collect();
-    let flushed = win.remote().map_or(Ok(()), |remote| remote.flush(&all));
+    let flushed = win.remote().map_or(Ok(()), |remote| remote.flush(&win.everyone));
     let met = win.comm.coll_group()?.barrier().wait();
     if let Ok(remote) = win.remote() {
         remote.service.stop();

@@ -89,6 +89,8 @@ pub(crate) struct Win {
     /// The window's own.
     pub(crate) comm: Ref<Comm>,
     members: Box<[Member]>,
+    /// The ranks of all members.
+    everyone: Box<[usize]>,
     way: Way,
     pub(crate) own: Own,
     pub(crate) attributes: Attributes,
@@ -147,6 +149,26 @@ pub(crate) struct Settings {
 #[inline]
 pub(crate) fn get(win: MPI_Win) -> Result<Ref<Win>, Fault> {
     WINDOWS.get(win.0).map(Ref::Shared).ok_or_else(|| bad(win))
+}
+
+/// Calls `f` with the window that a handle stands for.
+///
+/// # Safety
+/// The window is not freed before `f` returns.
+///
+/// # Errors
+/// The handle stands for none; those of `f`, which go to the window's error handler.
+#[inline]
+pub(crate) unsafe fn with(
+    win: MPI_Win,
+    f: impl FnOnce(&Win) -> Result<(), Fault>,
+) -> Result<(), Fault> {
+    // SAFETY: the caller's promise.
+    match unsafe { WINDOWS.with(win.0, f) } {
+        Some(Ok(())) => Ok(()),
+        Some(Err(fault)) => Err(fault.on(get(win)?.share())),
+        None => Err(bad(win)),
+    }
 }
 
 #[cold]

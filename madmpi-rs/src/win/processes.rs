@@ -6,7 +6,7 @@
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::abi::MPI_ERR_PROC_ABORTED;
 use crate::error::Fault;
@@ -18,8 +18,7 @@ const AGAIN: Duration = Duration::from_millis(250);
 pub(super) struct Processes {
     /// Of each member; `None`: this process, or the kernel has no such descriptors.
     all: Box<[Option<OwnedFd>]>,
-    began: Instant,
-    /// When it was looked at, in nanoseconds since `began`.
+    /// When it was looked at, in nanoseconds of the coarse clock.
     looked: AtomicU64,
 }
 
@@ -32,11 +31,7 @@ impl Processes {
             // SAFETY: it is new, and nothing else's.
             (pid != 0 && fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd as i32) })
         };
-        Processes {
-            all: pids.map(open).collect(),
-            began: Instant::now(),
-            looked: AtomicU64::new(0),
-        }
+        Processes { all: pids.map(open).collect(), looked: AtomicU64::new(0) }
     }
 
     /// # Errors
@@ -62,7 +57,7 @@ impl Processes {
     /// One of them has ended.
     #[inline]
     pub(super) fn check_now_and_then(&self) -> Result<(), Fault> {
-        let now = self.began.elapsed();
+        let now = now();
         if now < Duration::from_nanos(self.looked.load(Relaxed)) + AGAIN {
             return Ok(());
         }
@@ -70,6 +65,15 @@ impl Processes {
         self.looked.store(now.as_nanos() as u64, Relaxed);
         Ok(())
     }
+}
+
+/// The clock that is right to a tick of the kernel's, for a fifth of what the exact one costs.
+#[inline]
+fn now() -> Duration {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the room is there.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_COARSE, &raw mut now) };
+    Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
 }
 
 #[cold]

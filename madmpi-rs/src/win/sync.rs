@@ -18,11 +18,6 @@ pub(super) fn check_assert(assert: c_int, known: c_int) -> Result<(), Fault> {
     Err(Fault::argument(MPI_ERR_ASSERT, "assert", assert, why))
 }
 
-/// The ranks of all members.
-fn all(win: &Win) -> Vec<usize> {
-    (0..win.members.len()).collect()
-}
-
 /// Ends the epoch that the last fence has begun, and begins another.
 ///
 /// # Errors
@@ -31,7 +26,7 @@ pub(crate) fn fence(win: &Win, assert: c_int) -> Result<(), Fault> {
     let known = MPI_MODE_NOSTORE | MPI_MODE_NOPUT | MPI_MODE_NOPRECEDE | MPI_MODE_NOSUCCEED;
     check_assert(assert, known)?;
     win.epochs.fence(assert & MPI_MODE_NOSUCCEED == 0)?;
-    let flushed = flush_members(win, &all(win));
+    let flushed = flush_members(win, &win.everyone);
     win.comm.coll_group()?.barrier().wait()?;
     memory_fence(Ordering::SeqCst);
     flushed
@@ -123,7 +118,7 @@ pub(crate) fn lock_all(win: &Win, assert: c_int) -> Result<(), Fault> {
     })?;
     let taken = assert & MPI_MODE_NOCHECK == 0;
     if taken {
-        take(win, &all(win), false)?;
+        take(win, &win.everyone, false)?;
     }
     win.epochs.lock_all(taken);
     Ok(())
@@ -136,22 +131,25 @@ pub(crate) fn lock_all(win: &Win, assert: c_int) -> Result<(), Fault> {
 pub(crate) fn unlock_all(win: &Win) -> Result<(), Fault> {
     let taken = win.epochs.all_locked()?;
     win.epochs.unlock_all();
-    let flushed = flush_members(win, &all(win));
-    let given = if taken { give_back(win, &all(win), false) } else { Ok(()) };
+    let flushed = flush_members(win, &win.everyone);
+    let given = if taken { give_back(win, &win.everyone, false) } else { Ok(()) };
     flushed.and(given)
 }
 
-/// The members that a flush is for: one, or all. `None`: `MPI_PROC_NULL`.
-fn flushed(win: &Win, rank: Option<c_int>) -> Result<Option<Vec<usize>>, Fault> {
-    let rank = match rank {
-        Some(rank) => match win.member(rank)? {
-            Some(rank) => Some(rank),
-            None => return Ok(None),
-        },
-        None => None,
+/// Has `flush` flush one member, or all.
+#[inline]
+fn flush_as(
+    win: &Win,
+    rank: Option<c_int>,
+    flush: impl FnOnce(&[usize]) -> Result<(), Fault>,
+) -> Result<(), Fault> {
+    let Some(rank) = rank else {
+        win.epochs.check_passive(None)?;
+        return flush(&win.everyone);
     };
-    win.epochs.check_passive(rank)?;
-    Ok(Some(rank.map_or_else(|| all(win), |rank| vec![rank])))
+    let Some(rank) = win.member(rank)? else { return Ok(()) };
+    win.epochs.check_passive(Some(rank))?;
+    flush(&[rank])
 }
 
 /// Waits until the accesses to one member, or to all, are over everywhere.
@@ -159,10 +157,7 @@ fn flushed(win: &Win, rank: Option<c_int>) -> Result<Option<Vec<usize>>, Fault> 
 /// # Errors
 /// No lock is held; an access has failed; a member has died.
 pub(crate) fn flush(win: &Win, rank: Option<c_int>) -> Result<(), Fault> {
-    match flushed(win, rank)? {
-        Some(ranks) => flush_members(win, &ranks),
-        None => Ok(()),
-    }
+    flush_as(win, rank, |ranks| flush_members(win, ranks))
 }
 
 /// Waits until the accesses to one member, or to all, are over at this process.
@@ -170,11 +165,10 @@ pub(crate) fn flush(win: &Win, rank: Option<c_int>) -> Result<(), Fault> {
 /// # Errors
 /// As [`flush`].
 pub(crate) fn flush_local(win: &Win, rank: Option<c_int>) -> Result<(), Fault> {
-    let Some(ranks) = flushed(win, rank)? else { return Ok(()) };
-    match &win.way {
+    flush_as(win, rank, |ranks| match &win.way {
         Way::Memory { processes, .. } => processes.check_now_and_then(),
-        Way::Messages(remote) => remote.flush_local(&ranks),
-    }
+        Way::Messages(remote) => remote.flush_local(ranks),
+    })
 }
 
 /// Orders this process's loads and stores of the window's memory with the others' accesses.

@@ -9,6 +9,8 @@ use crate::op::Accumulator;
 
 /// Long updates of memory in a row are done in strips, which stay in the cache.
 const STRIP: usize = 4096;
+/// A few elements need no room that takes longer to clear than they take.
+const FEW: usize = 64;
 
 /// The operation on the elements.
 pub(super) enum Update<'a> {
@@ -125,8 +127,15 @@ impl Update<'_> {
             return if self.change(0, &mut room) { unsafe { place.store(&room) } } else { Ok(()) };
         };
         // Others may look at the memory meanwhile: it is no reference of Rust's.
-        let mut room = [0; STRIP];
-        let strip = STRIP / size * size;
+        let (mut few, mut strip);
+        let room: &mut [u8] = if len <= FEW {
+            few = [0; FEW];
+            &mut few
+        } else {
+            strip = [0; STRIP];
+            &mut strip
+        };
+        let strip = room.len() / size * size;
         for begin in (0..len).step_by(strip) {
             let room = &mut room[..strip.min(len - begin)];
             // SAFETY: the caller's promise.

@@ -28,6 +28,7 @@
 //! that stops they are cancelled, and their buffers are not left before the kernel has done with them.
 
 mod file;
+mod mapping;
 mod options;
 
 use std::fs::{Metadata, Permissions};
@@ -35,6 +36,7 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 pub use self::file::File;
+pub use self::mapping::Mapping;
 pub use self::options::OpenOptions;
 
 /// Most that one step of [`copy`] moves.

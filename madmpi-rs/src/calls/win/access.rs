@@ -3,7 +3,7 @@
 use core::ffi::{c_int, c_void};
 use std::sync::Arc;
 
-use super::on;
+use super::on_lent;
 use crate::abi::*;
 use crate::args::Out;
 use crate::calls::entry::mpi;
@@ -35,11 +35,11 @@ macro_rules! accesses {
     ($($name:ident $large:ident $rname:ident $rlarge:ident ($($arg:ident : $type:ty),* $(,)?) $call:expr;)*) => {$(
         mpi! {
             fn $name / $large ($($arg: $type,)* win: MPI_Win) {
-                on(win, |win| $call(win, false).map(drop))
+                on_lent(win, |win| $call(win, false).map(drop))
             }
 
             fn $rname / $rlarge ($($arg: $type,)* win: MPI_Win, request_: Out<MPI_Request>) {
-                on(win, |win| request_.make(|| request(win, $call(win, true)?)))
+                on_lent(win, |win| request_.make(|| request(win, $call(win, true)?)))
             }
         }
     )*};
@@ -92,7 +92,7 @@ mpi! {
         let result = Some(choice!(result_addr, 1, datatype));
         let at = at!(target_rank, target_disp, 1, datatype);
         let what = Accumulation { from, result, op, compare: None, single: true };
-        on(win, |win| accumulate(win, what, &at, false).map(drop))
+        on_lent(win, |win| accumulate(win, what, &at, false).map(drop))
     }
 
     fn MPI_Compare_and_swap(
@@ -104,6 +104,6 @@ mpi! {
         let result = Some(choice!(result_addr, 1, datatype));
         let at = at!(target_rank, target_disp, 1, datatype);
         let what = Accumulation { from, result, op: MPI_REPLACE, compare, single: true };
-        on(win, |win| accumulate(win, what, &at, false).map(drop))
+        on_lent(win, |win| accumulate(win, what, &at, false).map(drop))
     }
 }

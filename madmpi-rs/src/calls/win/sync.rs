@@ -2,7 +2,7 @@
 
 use core::ffi::c_int;
 
-use super::on;
+use super::{on, on_lent};
 use crate::abi::*;
 use crate::args::{Out, out};
 use crate::calls::entry::mpi;
@@ -32,25 +32,25 @@ mpi! {
     }
 
     fn MPI_Win_lock(lock_type: c_int, rank: c_int, assert: c_int, win: MPI_Win) {
-        on(win, |win| sync::lock(win, lock_type, rank, assert))
+        on_lent(win, |win| sync::lock(win, lock_type, rank, assert))
     }
 
-    fn MPI_Win_unlock(rank: c_int, win: MPI_Win) { on(win, |win| sync::unlock(win, rank)) }
+    fn MPI_Win_unlock(rank: c_int, win: MPI_Win) { on_lent(win, |win| sync::unlock(win, rank)) }
 
-    fn MPI_Win_lock_all(assert: c_int, win: MPI_Win) { on(win, |win| sync::lock_all(win, assert)) }
+    fn MPI_Win_lock_all(assert: c_int, win: MPI_Win) { on_lent(win, |win| sync::lock_all(win, assert)) }
 
-    fn MPI_Win_unlock_all(win: MPI_Win) { on(win, sync::unlock_all) }
+    fn MPI_Win_unlock_all(win: MPI_Win) { on_lent(win, sync::unlock_all) }
 
-    fn MPI_Win_flush(rank: c_int, win: MPI_Win) { on(win, |win| sync::flush(win, Some(rank))) }
+    fn MPI_Win_flush(rank: c_int, win: MPI_Win) { on_lent(win, |win| sync::flush(win, Some(rank))) }
 
-    fn MPI_Win_flush_all(win: MPI_Win) { on(win, |win| sync::flush(win, None)) }
+    fn MPI_Win_flush_all(win: MPI_Win) { on_lent(win, |win| sync::flush(win, None)) }
 
-    fn MPI_Win_flush_local(rank: c_int, win: MPI_Win) { on(win, |win| sync::flush_local(win, Some(rank))) }
+    fn MPI_Win_flush_local(rank: c_int, win: MPI_Win) { on_lent(win, |win| sync::flush_local(win, Some(rank))) }
 
-    fn MPI_Win_flush_local_all(win: MPI_Win) { on(win, |win| sync::flush_local(win, None)) }
+    fn MPI_Win_flush_local_all(win: MPI_Win) { on_lent(win, |win| sync::flush_local(win, None)) }
 
     fn MPI_Win_sync(win: MPI_Win) {
-        on(win, |_| {
+        on_lent(win, |_| {
             sync::sync();
             Ok(())
         })

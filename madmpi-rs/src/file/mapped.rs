@@ -1,0 +1,191 @@
+//! Accesses by the file's pages in memory: a copy, where a system call for each piece would cost more than the pieces.
+//!
+//! | access | by pages if |
+//! |---|---|
+//! | scattered write | there are some pieces, which are short on average |
+//! | scattered read | the same, and all pages are in memory |
+//! | with a request | it is short, and all pages are in memory: it is over when the call returns |
+//!
+//! System calls do the rest, and all that fails here: they say why. Nothing but the pieces is touched. What goes beyond the
+//! end of the file makes the file longer first, by its last byte, so no other rank's data are cut off.
+//!
+//! A green thread uses pages that are in memory only, since it would block its kernel thread.
+
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+use marcel::plumbing::KernelMutex;
+use pioman::fs::{self, Mapping};
+
+use super::map::Extent;
+use super::transfer::Buffer;
+use super::view::View;
+
+/// Pieces that are longer on average are worth a system call each.
+pub(super) const LONG: u64 = 64 << 10;
+/// Fewer pieces are not worth a mapping.
+const FEW: u64 = 4;
+/// A mapping is as long at most, and begins and ends at multiples of [`STEP`], so that the next access finds it.
+const MOST: u64 = 256 << 20;
+const STEP: u64 = 1 << 20;
+/// An access with a request that is longer is left to another thread: the copy takes as long as that thread's wake-up.
+const SHORT: u64 = 1 << 20;
+
+/// The pages of a file that are mapped.
+pub(super) struct Mapped {
+    /// Whether the file may be mapped, for writes too if it is open for them.
+    may: bool,
+    writes: bool,
+    /// The last one, for the next access.
+    last: KernelMutex<Option<Arc<Mapping>>>,
+}
+
+impl Mapped {
+    /// For a file that is opened for reads or writes, or both.
+    pub(super) fn new(file: &fs::File, reads: bool, writes: bool) -> Mapped {
+        // One page tells whether it can be done.
+        let may = reads && Mapping::new(file, 0..1, writes).is_ok();
+        Mapped { may, writes, last: KernelMutex::new(None) }
+    }
+
+    /// Whether scattered accesses go by pages.
+    pub(super) fn may(&self) -> bool {
+        self.may
+    }
+
+    /// Unmaps what is mapped.
+    pub(super) fn end(&self) {
+        let last = self.last.lock().take();
+        drop(last); // not under the lock
+    }
+
+    /// The mapping that has the bytes from `begin` on, up to `end` if it can be.
+    fn from(&self, file: &fs::File, begin: u64, end: u64) -> Option<Arc<Mapping>> {
+        let has = |mapping: &Arc<Mapping>| {
+            let range = mapping.range();
+            range.start <= begin && range.end >= end.min(begin + STEP)
+        };
+        if let Some(last) = self.last.lock().as_ref().filter(|last| has(last)) {
+            return Some(last.clone());
+        }
+        let first = begin / STEP * STEP;
+        let end = end.checked_next_multiple_of(STEP)?.min(first + MOST);
+        let new = Arc::new(Mapping::new(file, first..end, self.writes).ok()?);
+        let old = self.last.lock().replace(new.clone());
+        drop(old); // not under the lock
+        Some(new)
+    }
+
+    /// Forgets a mapping that has failed.
+    fn forget(&self, failed: &Arc<Mapping>) {
+        let mut last = self.last.lock();
+        let is_it = last.as_ref().is_some_and(|last| Arc::ptr_eq(last, failed));
+        let old = if is_it { last.take() } else { None };
+        drop(last);
+        drop(old);
+    }
+}
+
+/// An access by pages.
+pub(super) struct ByPages<'a> {
+    pub(super) file: &'a fs::File,
+    pub(super) mapped: &'a Mapped,
+    pub(super) view: &'a View,
+    pub(super) position: u64,
+}
+
+impl ByPages<'_> {
+    /// Accesses scattered bytes; whether it has. `false`: it is for system calls.
+    pub(super) fn scattered(&self, bytes: &mut Buffer<'_>) -> bool {
+        let piece = self.view.map.piece();
+        let fits = piece < LONG && bytes.len() / piece.max(1) >= FEW;
+        fits && self.access(bytes, marcel::is_green()).is_some()
+    }
+
+    /// Accesses bytes if nothing has to be waited for; whether it has.
+    pub(super) fn at_once(&self, bytes: &mut Buffer<'_>) -> bool {
+        bytes.len() <= SHORT && self.access(bytes, true).is_some()
+    }
+
+    fn access(&self, bytes: &mut Buffer<'_>, only_resident: bool) -> Option<()> {
+        let ByPages { file, mapped, view, position } = self;
+        let (len, writes) = (bytes.len(), matches!(bytes, Buffer::From(_)));
+        if !mapped.may || len == 0 || !view.map.ascends() {
+            return None;
+        }
+        let place = |position| view.map.place(position)?.checked_add(view.disp);
+        let end = place(position + len - 1)? + 1;
+        if file.metadata().ok()?.len() < end {
+            // Reads find out by system calls where the file ends.
+            let Buffer::From(bytes) = bytes else { return None };
+            if only_resident {
+                return None;
+            }
+            file.write_all_at(&bytes[bytes.len() - 1..], end - 1).ok()?;
+        }
+        let mut copy =
+            Copy { mapped, file, end, only_resident: only_resident || !writes, part: None };
+        let mut done = 0;
+        for Extent { mut at, len } in view.extents(*position, len) {
+            let end = at + len;
+            while at < end {
+                let len = copy.piece(bytes, done, at, end - at)?;
+                (at, done) = (at + len as u64, done + len);
+            }
+        }
+        Some(())
+    }
+}
+
+/// A copy under way.
+struct Copy<'a> {
+    mapped: &'a Mapped,
+    file: &'a fs::File,
+    /// The end of the access.
+    end: u64,
+    only_resident: bool,
+    /// A mapping, and the end of the part of it that is ready.
+    part: Option<(Arc<Mapping>, u64)>,
+}
+
+impl Copy<'_> {
+    /// Copies bytes from `at` on, or those of them that a mapping has; how many.
+    #[inline]
+    fn piece(&mut self, bytes: &mut Buffer<'_>, done: usize, at: u64, len: u64) -> Option<usize> {
+        if self.part.as_ref().is_none_or(|(_, end)| at >= *end) {
+            self.begin(at, matches!(bytes, Buffer::From(_)))?;
+        }
+        let (mapping, end) = self.part.as_ref()?;
+        let len = len.min(end - at) as usize;
+        let range = at..at + len as u64;
+        // SAFETY: the mapping has so many bytes there, the program's memory too; the kernel's pages are none of it.
+        let copied = mapping.access(range, |page| unsafe {
+            match bytes {
+                Buffer::From(from) => {
+                    page.copy_from_nonoverlapping(from[done..][..len].as_ptr(), len);
+                }
+                Buffer::Into(into) => {
+                    page.copy_to_nonoverlapping(into[done..][..len].as_mut_ptr(), len);
+                }
+            }
+        });
+        if copied.is_err() {
+            self.mapped.forget(mapping);
+        }
+        copied.ok().map(|()| len)
+    }
+
+    /// Makes the pages from `at` on ready.
+    #[cold]
+    fn begin(&mut self, at: u64, writes: bool) -> Option<()> {
+        let mapping = self.mapped.from(self.file, at, self.end)?;
+        let part = at..self.end.min(mapping.range().end);
+        let ready = (!self.only_resident || mapping.is_resident(part.clone()))
+            && (!writes || mapping.prepare_to_write(part.clone()).is_ok());
+        if !ready {
+            return None;
+        }
+        self.part = Some((mapping, part.end));
+        Some(())
+    }
+}
