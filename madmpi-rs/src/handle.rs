@@ -197,7 +197,8 @@ mod tests {
             for handle in dead.iter().filter(|handle| !live.contains_key(handle)) {
                 prop_assert!(table.get(*handle).is_none() && table.remove(*handle).is_none());
                 // SAFETY: as above.
-                prop_assert!(unsafe { table.with(*handle, |_| ()) }.is_none());
+                let lent = unsafe { table.with(*handle, |_| ()) };
+                prop_assert!(lent.is_none());
             }
         }
     }

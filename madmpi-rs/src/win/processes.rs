@@ -84,6 +84,7 @@ fn died(rank: usize) -> Fault {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Instant;
 
     #[test]
     fn a_process_that_has_ended_is_found_before_its_parent_asks() {
