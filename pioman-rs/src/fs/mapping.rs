@@ -225,6 +225,8 @@ impl Mapping {
 impl Drop for Mapping {
     fn drop(&mut self) {
         let at = std::ptr::with_exposed_provenance_mut(self.at);
+        // Before the addresses can be another's.
+        self.slot.begin.store(TAKEN, SeqCst);
         // SAFETY: this mapping's own; its users are gone.
         unsafe { libc::munmap(at, (self.range.end - self.range.start) as usize) };
         self.slot.begin.store(0, SeqCst);
