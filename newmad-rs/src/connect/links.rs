@@ -13,9 +13,10 @@
 //!
 //! Rejected: only the lower rank calls (the higher one would have to ask for a call over the ring, hop by hop).
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::greeting::Verdict;
+use super::order::{SHORTEST_CALL, Timeouts};
 
 /// Where a link is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +38,8 @@ pub(super) struct Link {
     pub(super) since: Option<Instant>,
     /// Calls in vain since then.
     pub(super) tries: u32,
+    /// It has been open on this side: what is made now is a repair.
+    was_open: bool,
 }
 
 /// What is to be done with a call.
@@ -57,8 +60,14 @@ pub(super) struct Links {
 
 impl Links {
     pub(super) fn new(rank: u32, size: u32, rails: usize) -> Links {
-        let closed =
-            Link { state: State::Closed, generation: 0, wanted: false, since: None, tries: 0 };
+        let closed = Link {
+            state: State::Closed,
+            generation: 0,
+            wanted: false,
+            since: None,
+            tries: 0,
+            was_open: false,
+        };
         let size = size as usize;
         Links { rank, size, links: vec![closed; size * rails].into_boxed_slice() }
     }
@@ -131,7 +140,38 @@ impl Links {
     pub(super) fn opened(&mut self, rail: usize, peer: u32) {
         let link = self.get_mut(rail, peer);
         let generation = link.generation.wrapping_add(1);
-        *link = Link { state: State::Open, generation, wanted: false, since: None, tries: 0 };
+        *link = Link {
+            state: State::Open,
+            generation,
+            wanted: false,
+            since: None,
+            tries: 0,
+            was_open: true,
+        };
+    }
+
+    /// How long a link may be wanted in vain. A link that was open on the peer's side alone, because this side gave
+    /// its call up too early, was never there: it has the time of a first one.
+    fn patience(&self, rail: usize, peer: u32, timeouts: Timeouts) -> Duration {
+        match self.get(rail, peer).was_open {
+            true => timeouts.repair,
+            false => timeouts.connect,
+        }
+    }
+
+    /// Whether that time is over.
+    pub(super) fn is_late(&self, rail: usize, peer: u32, timeouts: Timeouts, now: Instant) -> bool {
+        let patience = self.patience(rail, peer, timeouts);
+        self.get(rail, peer).since.is_some_and(|since| now.duration_since(since) >= patience)
+    }
+
+    /// When a call that begins now is given up. Each has twice the time of the one before: a called that makes links
+    /// for many callers needs long, and a call that is given up costs it one link more.
+    pub(super) fn attempt(&self, rail: usize, peer: u32, timeouts: Timeouts, now: Instant) -> Instant {
+        let link = self.get(rail, peer);
+        let until = now + timeouts.first_call() * (1 << link.tries.min(6));
+        let last = link.since.map(|since| since + self.patience(rail, peer, timeouts));
+        last.map_or(until, |last| until.min(last)).max(now + SHORTEST_CALL)
     }
 }
 
@@ -280,6 +320,44 @@ mod tests {
         links.opened(0, 1);
         assert!(!links.stale(0, 1, 7), "no news");
         assert!(links.stale(0, 1, 200));
+    }
+
+    const TIMEOUTS: Timeouts =
+        Timeouts { connect: Duration::from_secs(60), repair: Duration::from_secs(2) };
+
+    /// The called needs longer than a call may take: it opens the link when the caller has given up.
+    #[test]
+    fn a_caller_that_gave_up_too_early_has_the_time_of_a_first_link() {
+        let mut links = Links::new(3, 4, 1);
+        let start = Instant::now();
+        assert!(links.want(0, 0, start));
+        links.get_mut(0, 0).tries = 1;
+        assert!(!links.stale(0, 0, 1), "the called has had a link, and says so");
+        let late = |links: &Links, after| {
+            links.is_late(0, 0, TIMEOUTS, start + Duration::from_secs(after))
+        };
+        assert!(!late(&links, 59) && late(&links, 60));
+        // A link that was there has the time of a repair.
+        links.opened(0, 0);
+        assert!(links.want(0, 0, start));
+        assert!(!late(&links, 1) && late(&links, 2));
+    }
+
+    #[test]
+    fn each_call_has_twice_the_time_of_the_one_before() {
+        let mut links = Links::new(3, 4, 1);
+        let start = Instant::now();
+        assert!(links.want(0, 0, start));
+        let has = |links: &Links, after| {
+            let now = start + Duration::from_secs(after);
+            links.attempt(0, 0, TIMEOUTS, now) - now
+        };
+        for seconds in [1, 2, 4, 8, 16] {
+            assert_eq!(has(&links, 0), Duration::from_secs(seconds));
+            links.get_mut(0, 0).tries += 1;
+        }
+        assert_eq!(has(&links, 45), Duration::from_secs(15), "no longer than it is waited for");
+        assert_eq!(has(&links, 90), SHORTEST_CALL);
     }
 
     #[test]

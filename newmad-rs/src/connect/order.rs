@@ -14,6 +14,11 @@ pub(super) const FINISH: u8 = 1;
 /// End at once.
 pub(super) const STOP: u8 = 2;
 
+/// How long a call may take before another is tried: what was sent may be lost for good.
+pub(super) const ATTEMPT: Duration = Duration::from_secs(1);
+/// However short the time for repairs is, a call has this long.
+pub(super) const SHORTEST_CALL: Duration = Duration::from_millis(100);
+
 /// How long the connection manager tries.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timeouts {
@@ -21,6 +26,13 @@ pub(crate) struct Timeouts {
     pub(crate) connect: Duration,
     /// To make a link again that has broken.
     pub(crate) repair: Duration,
+}
+
+impl Timeouts {
+    /// How long the first of several calls may take.
+    pub(super) fn first_call(self) -> Duration {
+        self.repair.clamp(SHORTEST_CALL, ATTEMPT)
+    }
 }
 
 /// The shape of the control network, and what it is for. The same in all processes.

@@ -120,6 +120,11 @@ impl Rail {
         }
     }
 
+    /// Whether packets go another way than the socket: then the called attaches its link before it answers.
+    pub(super) fn sends_beside_the_socket(&self) -> bool {
+        matches!(self.kind, Kind::Verbs(_))
+    }
+
     /// What the peer is told of this end.
     pub(super) fn details(&self, offer: &Offer) -> Details {
         match (&self.kind, offer) {

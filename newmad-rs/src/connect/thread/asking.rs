@@ -6,11 +6,11 @@
 use std::io;
 use std::time::Instant;
 
-use super::calls::ATTEMPT;
 use super::{Later, Thread};
 use crate::connect::card::Card;
 use crate::connect::greeting::Purpose;
 use crate::connect::links::State;
+use crate::connect::order::ATTEMPT;
 use crate::error::{Error, during};
 
 impl Thread {

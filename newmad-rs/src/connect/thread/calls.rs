@@ -17,10 +17,6 @@ use crate::net;
 use crate::net::details::Details;
 use crate::sys;
 
-/// How long one call may take before another is tried: what was sent may be lost for good.
-pub(super) const ATTEMPT: Duration = Duration::from_secs(1);
-/// However short the time for repairs is, a call has this long.
-const LEAST: Duration = Duration::from_millis(100);
 /// After so long a rail is tried again while another one carries the messages.
 const REST: Duration = Duration::from_millis(500);
 
@@ -42,7 +38,7 @@ impl Thread {
         if let Some(card) = self.cards.get(&peer) {
             return Ok(card.clone());
         }
-        let text = self.boot.card_of(peer, sys::deadline(self.connect))?;
+        let text = self.boot.card_of(peer, sys::deadline(self.timeouts.connect))?;
         let mut card = self.messages.card(&text, peer, &self.card)?;
         card.key = self.boot.key_of(peer).unwrap_or(card.key);
         self.cards.insert(peer, card.clone());
@@ -82,7 +78,10 @@ impl Thread {
         if matches!(address, Address::Tcp(_)) {
             socket::prepare_tcp(&socket).map_err(during(CALLING))?;
         }
-        let until = Instant::now() + self.repair.clamp(LEAST, ATTEMPT);
+        let until = match purpose {
+            Purpose::Link { .. } => self.links.attempt(rail, peer, self.timeouts, Instant::now()),
+            Purpose::Control => Instant::now() + self.timeouts.first_call(),
+        };
         let handshake = Handshake::call(socket, until, card.key, &hello, rail, offer);
         self.number += 1;
         sys::watch(&self.epoll, handshake.socket.as_raw_fd(), EDGES, self.number)?;
@@ -224,9 +223,8 @@ impl Thread {
                 let link = self.links.get_mut(rail, peer);
                 link.state = State::Closed;
                 link.tries += 1;
-                let patience = if link.generation == 0 { self.connect } else { self.repair };
-                let late = link.since.is_some_and(|since| since.elapsed() >= patience);
                 let tries = link.tries;
+                let late = self.links.is_late(rail, peer, self.timeouts, Instant::now());
                 if self.links.with(peer).any(|state| state == State::Open) {
                     self.later(REST, Later::Call(rail, peer));
                 } else if refused {
@@ -315,7 +313,14 @@ impl Thread {
         sockets.push(handshake.socket);
         let link = self.rails[rail].link(End::Called, peer, sockets, hello.details, (offer, given));
         let Ok(link) = link else { return };
-        if socket::send(&line, &verdict, &own).is_ok() {
+        if self.rails[rail].sends_beside_the_socket() {
+            // The caller sends as soon as it has the verdict, and what comes is taken only for a link that is there. A
+            // verdict that does not leave ends the socket, and so the link.
+            self.attach(rail, peer, link);
+            if socket::send(&line, &verdict, &own).is_err() {
+                let _ = rustix::net::shutdown(&line, rustix::net::Shutdown::Both);
+            }
+        } else if socket::send(&line, &verdict, &own).is_ok() {
             self.attach(rail, peer, link);
         }
     }

@@ -115,7 +115,7 @@ impl Thread {
             }
             return self.messages.network.unreachable(peer);
         }
-        let patience = if opening { self.connect } else { self.repair };
+        let patience = if opening { self.timeouts.connect } else { self.timeouts.repair };
         let all = tries as usize + 1 >= self.rails.len();
         if refused || (all && since.elapsed() >= patience && !self.rails[0].is_local()) {
             self.ringing.remove(&peer);

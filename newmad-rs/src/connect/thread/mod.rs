@@ -94,8 +94,7 @@ pub(super) struct Thread {
     ticked: Instant,
     left: bool,
     parted: bool,
-    connect: Duration,
-    repair: Duration,
+    timeouts: Timeouts,
 }
 
 impl Thread {
@@ -142,8 +141,7 @@ impl Thread {
             ticked: Instant::now(),
             left: false,
             parted: false,
-            connect: timeouts.connect,
-            repair: timeouts.repair,
+            timeouts,
         })
     }
 

@@ -1,6 +1,7 @@
 //! Links over verbs: what a process tells a peer of its end, and the link that it makes of what the peer tells.
 
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
@@ -20,8 +21,8 @@ const BUFFER: usize = 8208 + LONG;
 pub(crate) struct Own {
     adapter: Arc<Adapter>,
     slots: u16,
-    /// Peers with which there was a link: those have brought their buffers.
-    known: Box<[bool]>,
+    /// The receive buffers that the links with each peer have brought.
+    brought: Box<[Option<Range<u32>>]>,
 }
 
 /// One process's part of a link that is being made.
@@ -51,8 +52,8 @@ impl Own {
             .map_err(|why| Error::Bootstrap(format!("the driver verbs cannot be used: {why}")))?;
         let adapter = Arc::new(adapter);
         let driver = Verbs::new(size, adapter.clone())?;
-        let known = vec![false; size as usize].into_boxed_slice();
-        Ok((Own { adapter, slots: slots as u16, known }, driver))
+        let brought = vec![None; size as usize].into_boxed_slice();
+        Ok((Own { adapter, slots: slots as u16, brought }, driver))
     }
 
     /// The descriptor that shows events of the adapter.
@@ -91,13 +92,12 @@ impl Own {
             .ok_or_else(|| Error::Bootstrap(format!("rank {peer} has told no queue pair")))?;
         let doing = "connecting queue pairs (NMAD_DRIVER=verbs)";
         pair.connect(&theirs).map_err(during(doing))?;
-        let buffers = match self.known.get_mut(peer as usize) {
-            Some(known) if !*known => {
-                let buffers = self.adapter.add_buffers().map_err(during(doing))?;
-                *known = true;
-                buffers
+        let buffers = match self.brought.get_mut(peer as usize) {
+            Some(Some(buffers)) => buffers.clone(),
+            Some(none) => {
+                none.insert(self.adapter.add_buffers().map_err(during(doing))?).clone()
             }
-            _ => 0..0,
+            None => 0..0,
         };
         if is_caller {
             tell(&socket).map_err(during(doing))?;

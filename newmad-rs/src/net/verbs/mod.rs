@@ -61,6 +61,8 @@ struct Links {
     peers: Box<[Option<Peer>]>,
     /// Numbers of queue pairs, in order, and whose they are.
     routes: Vec<(u32, u32)>,
+    /// Peers whose receive buffers are posted. A link that comes to nothing before it is installed posts none.
+    supplied: Box<[bool]>,
 }
 
 impl Links {
@@ -125,7 +127,11 @@ impl Verbs {
             ready.watch(own, libc::EPOLLIN | libc::EPOLLET, NO_BITS)?;
         }
         Ok(Verbs {
-            links: Links { peers: (0..ranks).map(|_| None).collect(), routes: Vec::new() },
+            links: Links {
+                peers: (0..ranks).map(|_| None).collect(),
+                routes: Vec::new(),
+                supplied: vec![false; ranks as usize].into_boxed_slice(),
+            },
             adapter,
             ready: Arc::new(ready),
             wake,
@@ -153,7 +159,9 @@ impl Verbs {
             self.take_receives(usize::MAX);
             self.take_sends();
         }
-        link.buffers.clone().for_each(|buffer| self.adapter.post_buffer(buffer));
+        if !std::mem::replace(&mut self.links.supplied[rank as usize], true) {
+            link.buffers.clone().for_each(|buffer| self.adapter.post_buffer(buffer));
+        }
         if let Some(socket) = &link.socket {
             self.ready.watch(socket.as_raw_fd(), EDGES, u64::from(rank))?;
         }

@@ -41,7 +41,7 @@ pub(crate) struct Peer {
     /// The socket has ended: the link has, when all that came before was taken from the completion queue.
     pub(super) ends: bool,
     gone: Option<Cause>,
-    /// Receive buffers that the link has brought.
+    /// Receive buffers that the links with this peer bring: the first one to be installed posts them.
     pub(super) buffers: std::ops::Range<u32>,
 }
 

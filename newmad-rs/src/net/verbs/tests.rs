@@ -8,24 +8,35 @@ use std::time::{Duration, Instant};
 
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// Two drivers with a link, over the machine's first active port; the second process was called. `None`: there is no
-/// adapter.
-fn pair() -> Option<[Verbs; 2]> {
+/// Two ends over the machine's first active port, without a link. `None`: there is no adapter.
+fn ends() -> Option<[(Own, Verbs); 2]> {
     let own = || Own::open(2, None, 0, 8);
-    let ((mut caller, mut first), (mut called, mut second)) = match (own(), own()) {
-        (Ok(caller), Ok(called)) => (caller, called),
+    match (own(), own()) {
+        (Ok(caller), Ok(called)) => Some([caller, called]),
         (Err(Error::Bootstrap(why)), _) | (_, Err(Error::Bootstrap(why))) => {
             let name = std::thread::current().name().unwrap_or("a test").to_owned();
             // Not `eprintln!`: what a passing test prints that way is not shown.
             let _ = std::io::stderr().write_all(format!("SKIPPED {name}: {why}\n").as_bytes());
-            return None;
+            None
         }
         (Err(error), _) | (_, Err(error)) => panic!("{error}"),
-    };
+    }
+}
+
+/// The two ends of a socket.
+fn sockets() -> [UnixStream; 2] {
     let (near, far) = UnixStream::pair().unwrap();
     for socket in [&near, &far] {
         socket.set_nonblocking(true).unwrap();
     }
+    [near, far]
+}
+
+/// Two drivers with a link, over the machine's first active port; the second process was called. `None`: there is no
+/// adapter.
+fn pair() -> Option<[Verbs; 2]> {
+    let [(mut caller, mut first), (mut called, mut second)] = ends()?;
+    let [near, far] = sockets();
     let (offer, answer) = (caller.offer().unwrap(), called.offer().unwrap());
     let (offered, answered) = (offer.address(), answer.address());
     let link = called.link(0, far.into(), answer, Some(offered), false).unwrap();
@@ -178,6 +189,27 @@ fn a_sleeper_is_woken_by_a_packet_by_room_and_by_nothing_else() {
     });
     sleep_of(&mut first);
     assert!(first.post_small(1, &header(0, 0), &[]));
+}
+
+#[test]
+fn a_link_that_came_to_nothing_takes_no_receive_buffers_with_it() {
+    let Some([(mut caller, mut first), (mut called, mut second)]) = ends() else { return };
+    for is_kept in [false, true] {
+        let [near, far] = sockets();
+        let (offer, answer) = (caller.offer().unwrap(), called.offer().unwrap());
+        let (offered, answered) = (offer.address(), answer.address());
+        let theirs = called.link(0, far.into(), answer, Some(offered), false).unwrap();
+        let ours = caller.link(1, near.into(), offer, Some(answered), true).unwrap();
+        if is_kept {
+            second.install(0, theirs).unwrap();
+            first.install(1, ours).unwrap();
+        }
+    }
+    assert!(first.post_small(1, &header(3, 0), &[]));
+    until("a packet, for which there has to be a buffer", || {
+        second.begin();
+        shown(second.peek_small(0)).unwrap().is_some()
+    });
 }
 
 #[test]
