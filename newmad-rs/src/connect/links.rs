@@ -167,7 +167,13 @@ impl Links {
 
     /// When a call that begins now is given up. Each has twice the time of the one before: a called that makes links
     /// for many callers needs long, and a call that is given up costs it one link more.
-    pub(super) fn attempt(&self, rail: usize, peer: u32, timeouts: Timeouts, now: Instant) -> Instant {
+    pub(super) fn attempt(
+        &self,
+        rail: usize,
+        peer: u32,
+        timeouts: Timeouts,
+        now: Instant,
+    ) -> Instant {
         let link = self.get(rail, peer);
         let until = now + timeouts.first_call() * (1 << link.tries.min(6));
         let last = link.since.map(|since| since + self.patience(rail, peer, timeouts));

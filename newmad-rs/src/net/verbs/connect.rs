@@ -94,9 +94,7 @@ impl Own {
         pair.connect(&theirs).map_err(during(doing))?;
         let buffers = match self.brought.get_mut(peer as usize) {
             Some(Some(buffers)) => buffers.clone(),
-            Some(none) => {
-                none.insert(self.adapter.add_buffers().map_err(during(doing))?).clone()
-            }
+            Some(none) => none.insert(self.adapter.add_buffers().map_err(during(doing))?).clone(),
             None => 0..0,
         };
         if is_caller {

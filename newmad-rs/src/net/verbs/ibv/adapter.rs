@@ -4,8 +4,8 @@ use std::ffi::c_int;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, RawFd};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use super::completion::Completion;
 use super::library::constant as c;
@@ -15,7 +15,7 @@ use super::library::{
 };
 use super::owned::Owned;
 use super::pages::Pages;
-use super::ports::{Open, PortState, open_named, ports};
+use super::ports::{Address, Open, PortState, open_named, ports};
 use crate::memory::span::Span;
 
 /// Most entries of a completion queue or of the shared receive queue, whatever the adapter can do.
@@ -62,6 +62,8 @@ pub(in crate::net::verbs) struct Adapter {
     open: Open,
     name: String,
     port: u8,
+    /// The address by which the port is used.
+    address: Mutex<Option<Address>>,
     pub(in crate::net::verbs) plan: Plan,
     taken: AtomicUsize,
     /// Events that were fetched of each queue, and not acknowledged.
@@ -155,6 +157,7 @@ impl Adapter {
             open,
             name,
             port,
+            address: Mutex::new(None),
             plan,
             taken: AtomicUsize::new(0),
             fetched: [AtomicU32::new(0), AtomicU32::new(0)],
@@ -189,7 +192,9 @@ impl Adapter {
     /// # Errors
     /// It is down, or has no address.
     pub(super) fn state(&self) -> io::Result<(PortState, u8, [u8; 16])> {
-        let state = self.open.port(&self.name, self.port)?;
+        let mut known = self.address.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = self.open.port(&self.name, self.port, *known)?;
+        *known = state.gid;
         let down = || io::Error::from_raw_os_error(libc::ENETDOWN);
         if !state.is_active() {
             return Err(down());

@@ -31,8 +31,11 @@ pub(super) struct Open {
 #[derive(Clone, Copy)]
 pub(super) struct PortState {
     pub(super) attributes: PortAttributes,
-    pub(super) gid: Option<(u8, Version, [u8; 16])>,
+    pub(super) gid: Option<Address>,
 }
+
+/// An address of a port: its place in the port's table, its kind, itself.
+pub(super) type Address = (u8, Version, [u8; 16]);
 
 impl PortState {
     pub(super) fn is_active(&self) -> bool {
@@ -57,9 +60,17 @@ impl Open {
         }
     }
 
+    /// `known`: the address by which the port was used before, which stays while it is there. To look for one is to read
+    /// the whole table, entry by entry: soft-RoCE has 1,024.
+    ///
     /// # Errors
     /// The library refuses.
-    pub(super) fn port(&self, name: &str, port: u8) -> io::Result<PortState> {
+    pub(super) fn port(
+        &self,
+        name: &str,
+        port: u8,
+        known: Option<Address>,
+    ) -> io::Result<PortState> {
         // SAFETY: numbers, for which zero is valid.
         let mut attributes: PortAttributes = unsafe { std::mem::zeroed() };
         // SAFETY: the context lives; a local of the type that is asked for.
@@ -67,9 +78,16 @@ impl Open {
             0 => {}
             errno => return Err(io::Error::from_raw_os_error(errno)),
         }
-        let mut state = PortState { attributes, gid: None };
+        let mut state = PortState { attributes, gid: known };
+        let is_there = |(place, _, gid)| self.gid(port, i32::from(place)) == gid;
+        if known.is_some_and(is_there) {
+            return Ok(state);
+        }
         let table: Vec<_> = (0..attributes.gid_tbl_len.clamp(0, 256))
-            .map(|place| self.gid(name, port, place))
+            .map(|place| {
+                let gid = self.gid(port, place);
+                (Open::version(name, port, place, gid), gid)
+            })
             .collect();
         let place = match state.is_ethernet() {
             true => choose(&table),
@@ -80,17 +98,21 @@ impl Open {
     }
 
     /// An entry of the table of addresses; zeros where there is none.
-    fn gid(&self, name: &str, port: u8, place: i32) -> (Version, [u8; 16]) {
+    fn gid(&self, port: u8, place: i32) -> [u8; 16] {
         let mut gid = [0; 16];
         // SAFETY: the context lives; a local of an address's size.
-        let failed =
-            unsafe { (self.lib.query_gid)(self.context.as_ptr(), port, place, &raw mut gid) };
-        if failed != 0 {
-            gid = [0; 16];
+        match unsafe { (self.lib.query_gid)(self.context.as_ptr(), port, place, &raw mut gid) } {
+            0 => gid,
+            _ => [0; 16],
         }
-        // The kernel knows no type for an empty place.
+    }
+
+    /// What kind of address that entry is. The kernel knows none for an empty place.
+    fn version(name: &str, port: u8, place: i32, gid: [u8; 16]) -> Version {
         let path = format!("/sys/class/infiniband/{name}/ports/{port}/gid_attrs/types/{place}");
-        (Version::of(&std::fs::read_to_string(path).unwrap_or_default()), gid)
+        let is_empty = gid == [0; 16];
+        let text = if is_empty { Ok(String::new()) } else { std::fs::read_to_string(path) };
+        Version::of(&text.unwrap_or_default())
     }
 }
 
@@ -182,7 +204,7 @@ pub fn ports() -> Result<Vec<PortReport>, String> {
 fn reports_of(open: &Open, name: &str) -> Vec<PortReport> {
     let count = open.attributes().map_or(0, |attributes| attributes.phys_port_cnt);
     let report = |port| {
-        let state = open.port(name, port).ok()?;
+        let state = open.port(name, port, None).ok()?;
         let (_, version, gid) = state.gid?;
         let address = std::net::Ipv6Addr::from(gid);
         let network = match (state.is_ethernet(), version) {
