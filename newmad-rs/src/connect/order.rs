@@ -17,7 +17,7 @@ pub(super) const STOP: u8 = 2;
 /// How long a call may take before another is tried: what was sent may be lost for good.
 pub(super) const ATTEMPT: Duration = Duration::from_secs(1);
 /// However short the time for repairs is, a call has this long.
-pub(super) const SHORTEST_CALL: Duration = Duration::from_millis(100);
+const SHORTEST_CALL: Duration = Duration::from_millis(100);
 
 /// How long the connection manager tries.
 #[derive(Clone, Copy, Debug)]
