@@ -22,6 +22,10 @@ pub(super) struct Control {
 
 impl Control {
     pub(super) fn new(socket: OwnedFd, sure: bool) -> Control {
+        if !sure {
+            // Refused: its end is noticed late.
+            let _ = socket::doubt_what_is_unanswered(&socket);
+        }
         Control { socket, sure, input: Vec::new(), output: VecDeque::new() }
     }
 

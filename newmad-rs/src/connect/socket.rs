@@ -130,6 +130,14 @@ pub(super) fn prepare_tcp(socket: &OwnedFd) -> io::Result<()> {
     Ok(sockopt::set_tcp_keepcnt(socket, 1)?)
 }
 
+/// For a TCP socket whose other end reads all that comes: that nothing of what was sent is acknowledged is noticed as soon
+/// as that nobody answers while nothing is. (The kernel would send it again for a quarter of an hour, and asks nothing else
+/// meanwhile.)
+pub(super) fn doubt_what_is_unanswered(socket: &OwnedFd) -> io::Result<()> {
+    const MS: u32 = 2000; // as long as `prepare_tcp` has it
+    Ok(sockopt::set_tcp_user_timeout(socket, MS)?)
+}
+
 /// Sends a short message whole, with a few descriptors, on a socket that has nothing to send.
 pub(super) fn send(socket: &OwnedFd, data: &[u8], descriptors: &[Arc<OwnedFd>]) -> io::Result<()> {
     let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
