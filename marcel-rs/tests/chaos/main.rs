@@ -16,7 +16,7 @@ use marcel::{Mode, Runtime};
 
 use acts::{Census, Planned, live};
 use random::Random;
-use world::World;
+use world::{ENOUGH, World};
 
 /// How long threads may take to come to their end.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -145,7 +145,7 @@ fn threads_that_do_random_things_all_end_and_leave_everything_in_order() {
         check(&world, true, seed);
         let (acts, threads) = (world.acts.load(SeqCst), world.started.load(SeqCst));
         eprintln!("{acts} acts of {threads} threads");
-        assert!(acts > 100 && threads > 20, "{acts} acts of {threads} threads");
+        assert!(acts > ENOUGH.0 && threads > ENOUGH.1, "{acts} acts of {threads} threads");
     }
 }
 

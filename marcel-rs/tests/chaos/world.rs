@@ -17,6 +17,9 @@ pub(crate) const CROWD: usize = 300;
 /// Room in the queue that a mutex and two condition variables make.
 const ROOM: usize = 4;
 
+/// Acts, and threads.
+pub(crate) const ENOUGH: (usize, usize) = (100, 20);
+
 pub(crate) struct World {
     pub(crate) end: Instant,
     pub(crate) started: AtomicUsize,
@@ -115,8 +118,10 @@ impl World {
         self.made.load(SeqCst) - destroyed
     }
 
+    /// Until it is time, and enough has happened; a machine that is busy with something else takes its time.
     pub(crate) fn goes_on(&self) -> bool {
-        !self.over.load(SeqCst) && Instant::now() < self.end
+        let enough = || self.acts.load(SeqCst) > ENOUGH.0 && self.started.load(SeqCst) > ENOUGH.1;
+        !self.over.load(SeqCst) && (Instant::now() < self.end || !enough())
     }
 
     pub(crate) fn section(&self, which: usize) -> Section<'_> {
