@@ -48,10 +48,16 @@ pub(crate) fn is_world_up() -> bool {
     PHASE.load(Ordering::Acquire) >= UP
 }
 
-/// Whether the process is there, and no tool observes it.
+/// The same of the rank at this place in the process.
 #[inline]
-pub(crate) fn is_unobserved() -> bool {
-    PHASE.load(Ordering::Acquire) == UP
+pub(crate) fn is_world_up_at(place: usize) -> bool {
+    PHASE.of(place).load(Ordering::Acquire) >= UP
+}
+
+/// Whether the rank at this place is between `MPI_Init` and `MPI_Finalize`, and no tool observes it.
+#[inline]
+pub(crate) fn is_unobserved(place: usize) -> bool {
+    PHASE.of(place).load(Ordering::Acquire) == UP
 }
 
 /// Whether a tool observes the rank.

@@ -29,11 +29,21 @@ impl<T> PerRank<T> {
     }
 
     /// That of the rank at this place in the process.
-    fn of(&self, place: usize) -> &T {
+    #[inline]
+    pub(crate) fn of(&self, place: usize) -> &T {
         let Some(place) = place.checked_sub(1) else { return &self.first };
-        let others = RANKS.load(Ordering::Acquire).saturating_sub(1);
-        let others = self.others.get_or_init(|| (0..others).map(|_| (self.make)()).collect());
+        let others = match self.others.get() {
+            Some(others) => others,
+            None => self.make_others(),
+        };
         &others[place]
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn make_others(&self) -> &[T] {
+        let others = RANKS.load(Ordering::Acquire).saturating_sub(1);
+        self.others.get_or_init(|| (0..others).map(|_| (self.make)()).collect())
     }
 }
 
@@ -61,7 +71,9 @@ fn place() -> usize {
     mad_loader::current_rank().unwrap_or_else(|| ACTS.get())
 }
 
-/// The place in the process of the calling thread's rank, for threads that are to act for it.
+/// The place in the process of the calling thread's rank: for threads that are to act for it, and for callers that use
+/// several values.
+#[inline]
 pub(crate) fn own_place() -> usize {
     if are_several() { place() } else { 0 }
 }

@@ -108,6 +108,10 @@ mod cover;
 mod loan;
 #[cfg(loom)]
 #[cfg_attr(not(test), allow(dead_code))]
+#[path = "coll/board/meeting/neighbours.rs"]
+mod neighbours;
+#[cfg(loom)]
+#[cfg_attr(not(test), allow(dead_code))]
 #[path = "net/segment/notice.rs"]
 mod notice;
 #[cfg(loom)]

@@ -4,7 +4,7 @@
  * The right-hand side belongs to a known solution, another one for every system. A system that has converged is checked
  * against it, and the next one begins; the residual at the end of all is computed anew and compared with the recurrence. */
 #define _GNU_SOURCE
-#define RANKS 16
+#define RANKS 64
 #define BY_HAND "4000", "0:256:0:0"
 #include "app.h"
 #include <math.h>

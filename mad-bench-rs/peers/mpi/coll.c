@@ -6,7 +6,7 @@
 #define _GNU_SOURCE
 #define THREADS MPI_THREAD_SINGLE
 #define BLOCKS 5
-#define RANKS 16
+#define RANKS 64
 #define SIZES(B) "0:8:" B ":0", "0:1024:" B ":0", "0:65536:" B ":0", "0:1048576:" B ":0"
 #define BY_HAND "1000", "0:1:0:0", SIZES("1"), SIZES("2"), SIZES("3"), SIZES("6"), SIZES("7")
 #include "peer.h"

@@ -4,7 +4,7 @@
  *
  * Every step's data and sum are checked. */
 #define _GNU_SOURCE
-#define RANKS 16
+#define RANKS 64
 #define BY_HAND "1000", "0:8192:1000:6"
 #include "app.h"
 #include "spin.h"

@@ -27,9 +27,12 @@ use core::ffi::c_int;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::abi::{MPI_ERR_INTERN, MPI_ERR_OTHER, MPI_SUCCESS};
+use crate::abi::{MPI_Comm, MPI_ERR_INTERN, MPI_ERR_OTHER, MPI_SUCCESS};
+use crate::comm::Comm;
 use crate::errhandler::{self, Errhandler};
 use crate::error::{self, Fault, HandlesErrors};
+use crate::handle::Ref;
+use crate::per_rank::own_place;
 use crate::{comm, events, job};
 
 /// The types of a function for small counts.
@@ -58,7 +61,7 @@ macro_rules! mpi {
     };
     ($(#[$doc:meta])* fn $name:ident ($($arg:ident : $ty:ty),* $(,)?) on $comm:ident $body:block $($rest:tt)*) => {
         const _: () = {
-            $crate::calls::entry::export!(false, $name, ($($arg: $ty),*), { $crate::calls::entry::on!($comm, $body) });
+            $crate::calls::entry::export!(true, $name, ($($arg: $ty),*), { $crate::calls::entry::on!($comm, $body) });
         };
         $crate::calls::entry::mpi! { $($rest)* }
     };
@@ -70,40 +73,40 @@ macro_rules! mpi {
         }
     };
     ($(#[$doc:meta])* fn $name:ident / $large:ident $args:tt on $comm:ident $body:block $($rest:tt)*) => {
-        $crate::calls::entry::mpi! {
-            fn $name / $large $args { $crate::calls::entry::on!($comm, $body) }
-            $($rest)*
-        }
+        $crate::calls::entry::sized! { small true $name $args { $crate::calls::entry::on!($comm, $body) } }
+        $crate::calls::entry::sized! { large true $large $args { $crate::calls::entry::on!($comm, $body) } }
+        $crate::calls::entry::mpi! { $($rest)* }
     };
     ($(#[$doc:meta])* fn $name:ident / $large:ident | $alias:ident $args:tt $body:block $($rest:tt)*) => {
-        $crate::calls::entry::sized! { large $alias $args $body }
+        $crate::calls::entry::sized! { large false $alias $args $body }
         $crate::calls::entry::mpi! {
             fn $name / $large $args $body
             $($rest)*
         }
     };
     ($(#[$doc:meta])* fn $name:ident / $large:ident $args:tt $body:block $($rest:tt)*) => {
-        $crate::calls::entry::sized! { small $name $args $body }
-        $crate::calls::entry::sized! { large $large $args $body }
+        $crate::calls::entry::sized! { small false $name $args $body }
+        $crate::calls::entry::sized! { large false $large $args $body }
         $crate::calls::entry::mpi! { $($rest)* }
     };
 }
 pub(crate) use mpi;
 
 macro_rules! sized {
-    ($types:ident $name:ident ($($arg:ident : $ty:ty),* $(,)?) $body:block) => {
+    ($types:ident $anytime:literal $name:ident ($($arg:ident : $ty:ty),* $(,)?) $body:block) => {
         #[allow(unused, clippy::useless_conversion, clippy::unnecessary_cast)]
         const _: () = {
             use $crate::calls::entry::$types::{B, D, N};
-            $crate::calls::entry::export!(false, $name, ($($arg: $ty),*), $body);
+            $crate::calls::entry::export!($anytime, $name, ($($arg: $ty),*), $body);
         };
     };
 }
 pub(crate) use sized;
 
+/// The body of a function with a communicator, which says whether MPI is initialised: one look for both.
 macro_rules! on {
     ($comm:ident, $body:block) => {{
-        let $comm = $crate::comm::get($comm)?;
+        let $comm = $crate::calls::entry::enter($comm)?;
         #[allow(clippy::redundant_closure_call)]
         let result: Result<(), $crate::error::Fault> = (|| $body)();
         result.map_err(|fault| fault.on($comm.share()))
@@ -145,26 +148,50 @@ macro_rules! twins {
 }
 pub(crate) use twins;
 
-/// Runs the body of an entry point.
+/// Runs the body of an entry point. `anytime`: it may be called before and after MPI is there, or looks itself.
 #[inline]
 pub(crate) fn call(
     anytime: bool,
     function: &'static str,
     body: impl FnOnce() -> Result<(), Fault>,
 ) -> c_int {
-    if !anytime && !job::is_unobserved() {
-        if !job::is_up() {
-            return report(early(), function);
-        }
-        if job::is_observed() {
-            events::deliver();
-        }
+    if !anytime
+        && !job::is_unobserved(own_place())
+        && let Err(fault) = look()
+    {
+        return report(fault, function);
     }
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(())) => MPI_SUCCESS,
         Ok(Err(fault)) => report(fault, function),
         Err(panic) => report(panicked(&*panic), function),
     }
+}
+
+/// The communicator of a function that is called between initialising and finalising.
+///
+/// # Errors
+/// It is called before or after; the handle stands for no communicator.
+#[inline]
+pub(crate) fn enter(comm: MPI_Comm) -> Result<Ref<Comm>, Fault> {
+    let place = own_place();
+    if !job::is_unobserved(place) {
+        look()?;
+    }
+    comm::get_at(place, comm)
+}
+
+/// A tool observes the rank, or MPI is not initialised, or by sessions only.
+#[cold]
+#[inline(never)]
+fn look() -> Result<(), Fault> {
+    if !job::is_up() {
+        return Err(early());
+    }
+    if job::is_observed() {
+        events::deliver();
+    }
+    Ok(())
 }
 
 /// Invokes the error handler that a fault concerns; returns what the call returns.

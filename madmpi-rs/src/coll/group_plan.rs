@@ -117,14 +117,14 @@ impl GroupPlan {
     }
 
     /// Starts it and waits for its end.
-    pub(super) fn run(self) -> Result<(), Fault> {
+    pub(super) fn run(&self) -> Result<(), Fault> {
         let (input, output) = self.lend()?;
         let over = self.collective(&input, &output)?.wait();
         drop(input);
         over?;
         // SAFETY: the collective is over; the program's buffer is lent during the call.
         unsafe { output.unpack_into(self.results()) };
-        self.fault.map_or(Ok(()), Err)
+        self.fault.clone().map_or(Ok(()), Err)
     }
 
     /// Starts it as an operation.

@@ -42,11 +42,11 @@ impl Plan {
     /// # Errors
     /// As [`GroupPlan::check_apart`].
     #[inline]
-    fn checked(self) -> Result<Plan, Fault> {
-        if let Plan::Group(plan) = &self {
-            plan.check_apart()?;
+    fn check(&self) -> Result<(), Fault> {
+        match self {
+            Plan::Group(plan) => plan.check_apart(),
+            _ => Ok(()),
         }
-        Ok(self)
     }
 
     /// Puts it into a series.
@@ -63,12 +63,12 @@ impl Plan {
         }
     }
 
-    /// The plan of a call that is carried out once: between two groups, in a series of its own.
-    fn once(mut self, comm: &Comm) -> Plan {
+    /// It is of a call that is carried out once: between two groups, in a series of its own.
+    #[inline]
+    fn is_carried_out_once(&mut self, comm: &Comm) {
         if comm.remote.is_some() {
             self.in_series(comm.series_of_call());
         }
-        self
     }
 
     /// Begins the operation.
@@ -180,10 +180,12 @@ impl Plan {
 ///
 /// # Errors
 /// The buffers have bytes in common; members call different collectives; the collective has failed.
-pub(crate) fn run(comm: &Ref<Comm>, call: &Call, plan: Plan) -> Result<(), Fault> {
-    let plan = plan.checked()?;
+pub(crate) fn run(comm: &Ref<Comm>, call: &Call, mut plan: Plan) -> Result<(), Fault> {
+    plan.check()?;
     check::check(comm, call)?;
-    match plan.once(comm) {
+    plan.is_carried_out_once(comm);
+    // By reference: a plan is long.
+    match &plan {
         // The leaders of an intercommunicator do these as one of several stages, which are started. What one member
         // starts, all do.
         Plan::Group(plan) if comm.remote.is_none() => plan.run(),
@@ -195,8 +197,10 @@ pub(crate) fn run(comm: &Ref<Comm>, call: &Call, plan: Plan) -> Result<(), Fault
 ///
 /// # Errors
 /// As [`Plan::start`].
-pub(crate) fn begin(comm: &Ref<Comm>, call: &Call, plan: Plan) -> Result<MPI_Request, Fault> {
-    let operation = plan.checked()?.once(comm).start_aside(comm)?;
+pub(crate) fn begin(comm: &Ref<Comm>, call: &Call, mut plan: Plan) -> Result<MPI_Request, Fault> {
+    plan.check()?;
+    plan.is_carried_out_once(comm);
+    let operation = plan.start_aside(comm)?;
     new_operation(check::check_beside(comm, call, None, operation)?)
 }
 
@@ -204,8 +208,8 @@ pub(crate) fn begin(comm: &Ref<Comm>, call: &Call, plan: Plan) -> Result<MPI_Req
 ///
 /// # Errors
 /// No request is left; as [`Comm::series_of_persistent`].
-pub(crate) fn prepare(comm: &Ref<Comm>, call: Call, plan: Plan) -> Result<MPI_Request, Fault> {
-    let mut plan = plan.checked()?;
+pub(crate) fn prepare(comm: &Ref<Comm>, call: Call, mut plan: Plan) -> Result<MPI_Request, Fault> {
+    plan.check()?;
     let kept = comm.series_of_persistent()?;
     plan.in_series(kept.series);
     let comm = comm.clone();

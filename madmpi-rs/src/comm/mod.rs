@@ -43,7 +43,7 @@ use crate::error::{Fault, HandlesErrors};
 use crate::group::Group;
 use crate::handle::{Ref, Table};
 use crate::job;
-use crate::per_rank::per_rank;
+use crate::per_rank::{own_place, per_rank};
 use crate::topology::Topology;
 use marcel::plumbing::KernelMutex;
 
@@ -135,8 +135,8 @@ pub(crate) fn make_predefined(session: &newmad::Session) -> Result<(), Fault> {
 }
 
 #[inline]
-fn predefined(comm: MPI_Comm) -> Option<Ref<Comm>> {
-    let [world, own] = PREDEFINED.get().filter(|_| job::is_world_up())?;
+fn predefined(place: usize, comm: MPI_Comm) -> Option<Ref<Comm>> {
+    let [world, own] = PREDEFINED.of(place).get().filter(|_| job::is_world_up_at(place))?;
     match comm {
         MPI_COMM_WORLD => Some(Ref::Fixed(world)),
         MPI_COMM_SELF => Some(Ref::Fixed(own)),
@@ -176,7 +176,16 @@ pub(crate) fn predefined_group(number: usize) -> Result<&'static Arc<Group>, Fau
 /// The handle stands for none.
 #[inline]
 pub(crate) fn get(comm: MPI_Comm) -> Result<Ref<Comm>, Fault> {
-    if let Some(comm) = predefined(comm) {
+    get_at(own_place(), comm)
+}
+
+/// As [`get`], for a caller that knows the place of its rank in the process.
+///
+/// # Errors
+/// As [`get`].
+#[inline]
+pub(crate) fn get_at(place: usize, comm: MPI_Comm) -> Result<Ref<Comm>, Fault> {
+    if let Some(comm) = predefined(place, comm) {
         return Ok(comm);
     }
     COMMS.get(comm.0).map(Ref::Shared).ok_or_else(|| bad(comm))

@@ -15,6 +15,8 @@ pub(crate) mod slot;
 pub(crate) mod stderr;
 #[cfg(not(loom))]
 pub(crate) mod this_thread;
+#[cfg(not(loom))]
+pub(crate) mod words;
 
 #[cfg(not(loom))]
 pub(crate) mod uintr;

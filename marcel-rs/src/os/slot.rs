@@ -20,7 +20,8 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 use std::sync::{Once, OnceLock};
 
-use crate::os::this_thread::{self, anew};
+use crate::os::this_thread;
+use crate::os::words::anew;
 
 /// How many kernel threads may have a slot at a time.
 pub const SLOTS: usize = 128;

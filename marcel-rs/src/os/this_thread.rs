@@ -1,21 +1,16 @@
 //! What a kernel thread knows of itself that needs no type of the scheduler: whether a tick's handler runs, and the
 //! number of the virtual processor that it is.
 //!
-//! Thread-locals with constant initialisers and without destructors: a signal handler may read them. Readers are not
-//! inlined: a compiler computes the *address* of a thread-local once for a function and keeps it across a switch,
-//! after which a thread that migrates is on another kernel thread.
+//! A signal handler may ask: [`words`](super::words), and a thread-local with a constant initialiser and without a
+//! destructor.
 
 use std::cell::Cell;
+use std::ptr::{null_mut, without_provenance_mut};
 
-struct Flags {
-    in_tick: Cell<bool>,
-    vp_number: Cell<u32>,
-}
+use super::words::{self, IN_TICK};
 
 thread_local! {
-    static FLAGS: Flags = const {
-        Flags { in_tick: Cell::new(false), vp_number: Cell::new(0) }
-    };
+    static VP_NUMBER: Cell<u32> = const { Cell::new(0) };
 }
 
 /// Whether the handler of a virtual processor's tick runs on this kernel thread right now: what is called then keeps to
@@ -23,28 +18,20 @@ thread_local! {
 ///
 /// # Context
 /// Anywhere, signal handlers included.
-#[inline(never)]
+#[inline]
 pub fn in_tick() -> bool {
-    anew();
-    FLAGS.with(|flags| flags.in_tick.get())
+    !words::get::<IN_TICK>().is_null()
 }
 
 pub(crate) fn set_in_tick(yes: bool) {
-    FLAGS.with(|flags| flags.in_tick.set(yes));
+    words::set::<IN_TICK>(if yes { without_provenance_mut(1) } else { null_mut() });
 }
 
 /// One more than the number of the virtual processor that the kernel thread is; 0 if it is none.
 pub(crate) fn vp_number() -> u32 {
-    FLAGS.with(|flags| flags.vp_number.get())
+    VP_NUMBER.get()
 }
 
 pub(crate) fn set_vp_number(number: u32) {
-    FLAGS.with(|flags| flags.vp_number.set(number));
-}
-
-/// A function that calls this has an effect, as far as the compiler knows: no result of it is used twice.
-#[inline(always)]
-pub(crate) fn anew() {
-    // SAFETY: no instruction.
-    unsafe { std::arch::asm!("", options(nostack, preserves_flags)) };
+    VP_NUMBER.set(number);
 }

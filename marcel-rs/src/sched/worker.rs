@@ -21,7 +21,7 @@
 //! Rust: thread-locals and `!Send` values may be held across the switch), unless the program takes the
 //! responsibility: see [`crate::RuntimeBuilder::migrate_started_threads`] and `steal`.
 
-use std::cell::{Cell, UnsafeCell};
+use std::cell::UnsafeCell;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -29,6 +29,7 @@ use std::sync::atomic::{Ordering::*, fence};
 use std::time::Instant;
 
 use crate::os::this_thread;
+use crate::os::words::{self, WORKER};
 use crate::recorder::{self, Limiter, event};
 use crate::sched::here;
 use crate::sched::hooks::Hooks;
@@ -51,7 +52,7 @@ pub(crate) struct Worker {
     core: UnsafeCell<Core>,
     /// There is a [`CoreGuard`].
     #[cfg(debug_assertions)]
-    taken: Cell<bool>,
+    taken: std::cell::Cell<bool>,
 }
 
 impl Deref for Worker {
@@ -170,11 +171,6 @@ impl Deref for Link {
     }
 }
 
-thread_local! {
-    /// Constant, and without a destructor: a signal handler may read it.
-    static WORKER: Cell<Option<&'static Worker>> = const { Cell::new(None) };
-}
-
 /// The right to a worker's core, for a moment.
 pub(crate) struct CoreGuard(Here);
 
@@ -259,11 +255,12 @@ impl Here {
     }
 }
 
-/// The worker that the calling kernel thread is. Not inlined: see `here`.
-#[inline(never)]
+/// The worker that the calling kernel thread is. A signal handler may ask.
+#[inline(always)]
 pub(crate) fn current() -> Option<Here> {
-    this_thread::anew();
-    WORKER.with(Cell::get).map(|worker| Here { worker, _not_send: PhantomData })
+    // SAFETY: null, or of `become_worker`.
+    let worker = unsafe { words::get::<WORKER>().cast::<Worker>().as_ref() };
+    worker.map(|worker| Here { worker, _not_send: PhantomData })
 }
 
 /// The calling kernel thread is this worker from now on.
@@ -271,14 +268,14 @@ pub(crate) fn current() -> Option<Here> {
 /// # Safety
 /// No other kernel thread is, or will be before [`cease`].
 pub(crate) unsafe fn become_worker(worker: &'static Worker) -> Here {
-    WORKER.with(|own| own.set(Some(worker)));
+    words::set::<WORKER>(std::ptr::from_ref(worker).cast_mut().cast());
     here::set_vp(Some(&worker.vp));
     Here { worker, _not_send: PhantomData }
 }
 
 /// The calling kernel thread is no worker any more.
 pub(crate) fn cease() {
-    WORKER.with(|own| own.set(None));
+    words::set::<WORKER>(std::ptr::null_mut());
     here::set_vp(None);
 }
 
@@ -361,7 +358,7 @@ impl Worker {
             fifo,
             core: UnsafeCell::new(core),
             #[cfg(debug_assertions)]
-            taken: Cell::new(false),
+            taken: std::cell::Cell::new(false),
         }
     }
 

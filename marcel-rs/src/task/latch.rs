@@ -106,8 +106,10 @@ impl Latch {
         self.word.store(null_mut(), Relaxed);
     }
 
-    fn register_first(&self) -> First {
-        let me = me();
+    /// `me` is the calling thread.
+    #[inline]
+    fn register_first(&self, me: &'static Tcb) -> First {
+        let me = std::ptr::from_ref(me).cast_mut().cast();
         match self.word.compare_exchange(null_mut(), me, AcqRel, Acquire) {
             Ok(_) => First::Registered,
             Err(DONE) => First::Set,
@@ -121,7 +123,7 @@ impl Latch {
     /// # Panics
     /// When another thread is registered. Where there may be others: [`Latch::alone`].
     pub fn register(&self) -> bool {
-        match self.register_first() {
+        match self.register_first(park::current()) {
             First::Registered => true,
             First::Set => false,
             First::Taken => panic!("another thread waits on this latch"),
@@ -166,7 +168,13 @@ impl Latch {
     /// Not the progress path.
     #[inline]
     pub fn alone(&self, sleep: impl FnOnce(&Latch)) -> bool {
-        match self.register_first() {
+        self.alone_as(park::current(), sleep)
+    }
+
+    /// As [`Latch::alone`]; `me` is the calling thread.
+    #[inline]
+    fn alone_as(&self, me: &'static Tcb, sleep: impl FnOnce(&Latch)) -> bool {
+        match self.register_first(me) {
             First::Set => true,
             First::Registered => {
                 let registered = Registered(self);
@@ -198,9 +206,10 @@ impl Latch {
     /// The green thread, or the kernel thread outside a runtime.
     pub fn wait(&self, reason: &'static str) {
         if !self.is_set() {
-            self.alone(|latch| {
+            let me = park::current();
+            self.alone_as(me, |latch| {
                 while !latch.is_set() {
-                    park::park(reason);
+                    park::park_as(me, reason, None);
                 }
             });
         }

@@ -21,8 +21,11 @@ pub(crate) fn park(reason: &'static str) {
     park_until(reason, None);
 }
 
-pub(crate) fn park_until(_: &'static str, deadline: Option<Instant>) {
-    let tcb = current();
+pub(crate) fn park_until(reason: &'static str, deadline: Option<Instant>) {
+    park_as(current(), reason, deadline);
+}
+
+pub(crate) fn park_as(tcb: &'static Tcb, _: &'static str, deadline: Option<Instant>) {
     if !tcb.park.take_token() {
         tcb.sleeper.sleep(deadline, || false);
         tcb.park.take_token();

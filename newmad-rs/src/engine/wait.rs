@@ -40,11 +40,15 @@ pub(crate) fn look_beside(manager: &Manager, over: impl Fn() -> bool) -> bool {
             if over() {
                 return true;
             }
+            // Another core may have woken a thread of this one in the meantime.
+            if others_runnable() {
+                return false;
+            }
             std::hint::spin_loop();
         }
         let now = Instant::now();
         let begun = begun.get_or_insert(now);
-        if others_runnable() || now - *begun > NEAR {
+        if now - *begun > NEAR {
             return false;
         }
         manager.poll(Point::Library);

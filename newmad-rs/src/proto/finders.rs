@@ -74,7 +74,16 @@ impl Finders {
             matches!(point, Point::Wait | Point::Library | Point::Tick | Point::Interrupt);
         let rank = if by_rank { RANK.if_made(Cell::get).unwrap_or(0) } else { 0 };
         let home = self.homes[usize::from(mine)].load(Relaxed);
-        let whose = whose(rank == u32::from(mine) + 1, home, self.here());
+        self.add(point, whose(rank == u32::from(mine) + 1, home, self.here()));
+    }
+
+    /// A rank of this process has given its message to a receive of the rank at place `mine`, in a call of its own.
+    pub(crate) fn count_given(&self, from: u16, mine: u16) {
+        let [giver, home] = [from, mine].map(|place| self.homes[usize::from(place)].load(Relaxed));
+        self.add(Point::Library, whose(from == mine, home, giver));
+    }
+
+    fn add(&self, point: Point, whose: Whose) {
         let found = &self.found[point as usize][whose as usize];
         // The lock holder alone writes.
         found.store(found.load(Relaxed) + 1, Relaxed);
@@ -156,5 +165,19 @@ mod tests {
         let mut told = Vec::new();
         finders.tell(&mut |name, count| told.push((name, count)));
         assert_eq!(told, [("block elsewhere", 2)]);
+    }
+
+    #[test]
+    fn what_a_rank_gives_to_another_it_has_found_in_its_own_call() {
+        let finders = Finders::new(3);
+        for (home, node) in finders.homes.iter().zip([0, 0, 1]) {
+            home.store(node, Relaxed);
+        }
+        for (from, mine) in [(0, 0), (0, 1), (1, 0), (2, 1)] {
+            finders.count_given(from, mine);
+        }
+        let mut told = Vec::new();
+        finders.tell(&mut |name, count| told.push((name, count)));
+        assert_eq!(told, [("call own", 1), ("call near", 2), ("call far", 1)]);
     }
 }

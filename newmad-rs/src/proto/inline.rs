@@ -66,6 +66,7 @@ impl<D: Driver> Core<D> {
     pub(crate) fn received_here(&mut self, request: Ref, envelope: Envelope, len: usize) {
         let (source, moment) = (self.gates.own(envelope.ends.from()), trace::moment());
         let number = u64::from(self.gates[self.process as usize].tx_seq);
+        self.pending.is_given_by(envelope.ends.from());
         self.received(request, source, len, number);
         self.count_here(envelope, len, moment, number);
     }
@@ -84,6 +85,7 @@ impl<D: Driver> Core<D> {
         match self.matching.take_posted(ends.to(), source.rank, tag) {
             Some(request) => {
                 request.store(0, data);
+                self.pending.is_given_by(ends.from());
                 self.received(request, source.rank, len, number);
             }
             None => {

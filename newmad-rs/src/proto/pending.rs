@@ -30,6 +30,8 @@ pub(crate) struct Pending {
     watched_for: Rings,
     /// Where events are looked for now; a call of a rank, if nothing else is said.
     point: Point,
+    /// The place of the rank that gives the message of the receive that ends next; none if a look finds it.
+    giver: Option<u16>,
     /// Who finds whose messages, where the process has several ranks.
     pub(crate) finders: Option<Arc<Finders>>,
 }
@@ -48,6 +50,7 @@ impl Pending {
             spell: 0,
             watched_for: Rings::NONE,
             point: Point::Library,
+            giver: None,
             finders: None,
         }
     }
@@ -74,6 +77,12 @@ impl Pending {
         self.point = point;
     }
 
+    /// The next receive that ends gets its message from the rank at this place, which the lock holder acts for.
+    #[inline(always)]
+    pub(crate) fn is_given_by(&mut self, from: u16) {
+        self.giver = Some(from);
+    }
+
     /// Ends a request: the last touch.
     #[inline]
     pub(crate) fn finish(&mut self, request: Ref, outcome: Outcome) {
@@ -81,7 +90,10 @@ impl Pending {
             && request.op == Op::Recv
             && matches!(outcome, Outcome::Done | Outcome::Truncated)
         {
-            finders.count(self.point, request.mine.get());
+            match self.giver.take() {
+                Some(from) => finders.count_given(from, request.mine.get()),
+                None => finders.count(self.point, request.mine.get()),
+            }
         }
         self.tally(request, false);
         request.finish(outcome);

@@ -12,6 +12,8 @@ pub(in crate::coll) struct Deposit<'a> {
     pub(in crate::coll) from: *const u8,
     pub(in crate::coll) into: *mut u8,
     pub(in crate::coll) in_place: bool,
+    /// Where the member's thread runs, in the first round: members at one place wake each other. 0: nowhere.
+    pub(in crate::coll) place: usize,
 }
 
 /// Two members that do not fit together: `taker` expects so many bytes of `giver`, and finds others.

@@ -1,11 +1,12 @@
 //! Where ranks of one process meet for a collective: the result goes from buffer to buffer.
 //!
 //! Each member leaves a *deposit* at its seat, its task and where its memory is, and sleeps. The last to come finds all
-//! deposits: it does the work for all and wakes them. What is long is shared: all wake, each does its share, and all part.
+//! deposits: it does the work for all and has them woken. What is long is shared: all wake, each does its share, and all part.
 //!
 //! | file | what |
 //! |---|---|
 //! | `rounds` | the words by which members count who has come: the protocol, with its model |
+//! | `neighbours` | which members count together, and wake each other |
 //! | `deposit` | what members bring, and whether it fits together |
 //! | `work` | copies and combinations |
 //!
@@ -18,6 +19,7 @@
 //! meeting that the group's id names (ids are used again, and members leave a group at different times).
 
 mod deposit;
+mod neighbours;
 mod rounds;
 #[cfg(test)]
 mod tests;
@@ -36,7 +38,8 @@ use crate::error::Cause;
 use crate::session::departures::Watches;
 pub(in crate::coll) use deposit::Deposit;
 use deposit::{Deposits, Misfit, misfit};
-use rounds::{Arrival, Rounds};
+use neighbours::Neighbours;
+use rounds::{Arrival, Early, Rounds};
 use work::{Worker, amount};
 
 /// Bytes up to which the last to come moves all alone: to share the work costs a second wake-up of each member.
@@ -47,6 +50,8 @@ pub(in crate::coll) struct Meeting {
     rounds: Rounds,
     /// How the last round goes on. Written by the last to come, before `finish`.
     verdict: UnsafeCell<Verdict>,
+    /// Made in the first round, by the last to come.
+    neighbours: OnceLock<Neighbours>,
     /// The seat of a member whose operator panicked in a shared round, plus one.
     spoiler: AtomicUsize,
     seats: Box<[Seat]>,
@@ -114,6 +119,7 @@ impl Meeting {
         Meeting {
             rounds: Rounds::new(members.len() as u32),
             verdict: UnsafeCell::new(Verdict::Done),
+            neighbours: OnceLock::new(),
             spoiler: AtomicUsize::new(0),
             seats: members.iter().map(seat).collect(),
             members: members.into(),
@@ -151,10 +157,29 @@ impl Meeting {
         }
     }
 
+    /// Whether the members' places are known.
+    pub(in crate::coll) fn is_divided(&self) -> bool {
+        self.neighbours.get().is_some()
+    }
+
     fn wake(&self, me: usize, end: impl Fn(&Seat) -> &Completion) {
         for (seat, _) in self.seats.iter().zip(0..).filter(|&(_, rank)| rank != me) {
             end(seat).complete();
         }
+    }
+
+    /// The last to come has done the work.
+    fn finish(&self, me: usize) {
+        let places = || (0..self.seats.len()).map(|seat| Table(self).get(seat).place);
+        let neighbours = self.neighbours.get_or_init(|| Neighbours::new(places()));
+        match self.rounds.finish(neighbours) {
+            true => self.wake_these(neighbours.of_last(me)),
+            false => self.wake(me, |seat| &seat.met),
+        }
+    }
+
+    fn wake_these(&self, seats: impl Iterator<Item = usize>) {
+        seats.for_each(|seat| self.seats[seat].met.complete());
     }
 
     fn why(&self) -> Ended {
@@ -176,9 +201,7 @@ impl Meeting {
         deposit: &Deposit<'_>,
         wait: Wait<'_>,
     ) -> Result<(), Ended> {
-        if self.rounds.has_failed() {
-            return Err(self.why());
-        }
+        let Some(entry) = self.rounds.enter() else { return Err(self.why()) };
         let own = &self.seats[me];
         // SAFETY: the last round's wake-ups of this seat are over, since its owner waited for them. A failer may complete it
         // at any time; then the meeting has failed and is not waited at. The deposit is this thread's until it arrives;
@@ -189,14 +212,14 @@ impl Meeting {
             *own.deposit.get() =
                 Some(std::mem::transmute::<Deposit<'_>, Deposit<'static>>(*deposit));
         }
-        match self.rounds.arrive() {
+        match self.rounds.arrive(entry, me, self.neighbours.get()) {
             Arrival::Failed => Err(self.why()),
             Arrival::Last => self.lead(me, deposit, wait),
-            Arrival::Early(round) => {
-                let sleeper = Sleeper { meeting: self, me, deposit, round };
+            Arrival::Early(early) => {
+                let sleeper = Sleeper { meeting: self, me, deposit, early };
                 wait(&own.met);
                 std::mem::forget(sleeper);
-                self.follow(me, deposit, round, wait)
+                self.follow(me, deposit, early, wait)
             }
         }
     }
@@ -221,8 +244,7 @@ impl Meeting {
         };
         // SAFETY: the others do not look before `finish`.
         unsafe { *self.verdict.get() = verdict };
-        self.rounds.finish();
-        self.wake(me, |seat| &seat.met);
+        self.finish(me);
         match panicked {
             Some(panic) => Err(Ended::Panicked(panic)),
             None => self.go_on(me, deposit, verdict, wait),
@@ -234,14 +256,20 @@ impl Meeting {
         &self,
         me: usize,
         deposit: &Deposit<'_>,
-        round: u32,
+        early: Early,
         wait: Wait<'_>,
     ) -> Result<(), Ended> {
-        if !self.rounds.is_over(round) {
+        if !self.rounds.is_over(early) {
             return Err(self.why());
         }
         // SAFETY: written before `finish`, and not again before this member comes again.
         let verdict = unsafe { *self.verdict.get() };
+        if early.wakes
+            && let Some(neighbours) = self.neighbours.get()
+        {
+            // Before anything else: no other member wakes them.
+            self.wake_these(neighbours.of(me));
+        }
         self.go_on(me, deposit, verdict, wait)
     }
 
@@ -324,17 +352,17 @@ struct Sleeper<'a> {
     meeting: &'a Meeting,
     me: usize,
     deposit: &'a Deposit<'a>,
-    round: u32,
+    early: Early,
 }
 
 impl Drop for Sleeper<'_> {
     fn drop(&mut self) {
-        let Sleeper { meeting, me, deposit, round } = *self;
+        let Sleeper { meeting, me, deposit, early } = *self;
         meeting.fail(Failure::Revoked { by: meeting.members[me], gone: false });
         // The failer wakes it, or the last of the round.
         meeting.seats[me].met.latch().wait("the end of a collective");
         let parts = |end: &Completion| end.latch().wait("the end of a collective");
-        let _ = meeting.follow(me, deposit, round, &parts);
+        let _ = meeting.follow(me, deposit, early, &parts);
     }
 }
 

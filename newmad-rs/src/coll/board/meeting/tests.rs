@@ -52,7 +52,9 @@ fn each(
                     let into = output.as_mut_ptr();
                     let from = if in_place { into.cast_const() } else { input.as_ptr() };
                     let operator = operator.as_ref();
-                    let deposit = Deposit { task: &task, operator, from, into, in_place };
+                    // Two places, and some members nowhere.
+                    let place = me % 3;
+                    let deposit = Deposit { task: &task, operator, from, into, in_place, place };
                     let wait = |end: &Completion| end.latch().wait("a test");
                     // SAFETY: the buffers are here, and as long as the task says.
                     let met = unsafe { meeting.meet(me, &deposit, &wait) };
@@ -338,7 +340,8 @@ fn a_failed_meeting_wakes_those_that_wait_and_refuses_those_that_come() {
     let task = Task::Barrier;
     let meet = |me: usize, started: &dyn Fn()| {
         let into = std::ptr::null_mut();
-        let deposit = Deposit { task: &task, operator: None, from: into, into, in_place: true };
+        let deposit =
+            Deposit { task: &task, operator: None, from: into, into, in_place: true, place: 1 };
         let wait = |end: &Completion| {
             started();
             end.latch().wait("a test");
@@ -370,8 +373,14 @@ fn a_wait_that_unwinds_ends_the_meeting() {
     let meet = |me: usize, wait: Wait<'_>| {
         let (operator, mut data) = (operator(), values(me, 16));
         let into = data.as_mut_ptr();
-        let deposit =
-            Deposit { task: &task, operator: Some(&operator), from: into, into, in_place: true };
+        let deposit = Deposit {
+            task: &task,
+            operator: Some(&operator),
+            from: into,
+            into,
+            in_place: true,
+            place: 1,
+        };
         // SAFETY: the buffer is here.
         unsafe { meeting.meet(me, &deposit, wait) }
     };
