@@ -49,6 +49,11 @@ impl Choice {
         Choice { at: at.cast_mut(), count, datatype }
     }
 
+    /// The address of the first element.
+    pub(crate) fn address(&self) -> *mut u8 {
+        self.at.cast()
+    }
+
     pub(crate) fn is_in_place(&self) -> bool {
         self.at.addr() == MPI_IN_PLACE
     }

@@ -54,6 +54,12 @@ pub(crate) fn get(datatype: MPI_Datatype) -> Result<Ref<Datatype>, Fault> {
     }
 }
 
+/// The datatype of a predefined type's handle. `None`: the handle is another's, or none.
+#[inline]
+pub(crate) fn predefined(datatype: MPI_Datatype) -> Option<&'static Datatype> {
+    named::get(datatype).map(|datatype| &**datatype)
+}
+
 /// Calls `f` with the datatype that a handle stands for. For a predefined one that is shorter than [`get`].
 ///
 /// # Errors

@@ -7,7 +7,7 @@ use newmad::raw::Awaited;
 use super::remote::{Access, Fetch};
 use super::target::{Target, basic, origin, same_length};
 use super::update::{Place, Update};
-use super::{Reach, Win, foreign, layout};
+use super::{Reach, Win, direct, foreign, layout};
 use crate::abi::*;
 use crate::datatype::{self, Choice, Elements, Row};
 use crate::error::Fault;
@@ -15,7 +15,7 @@ use crate::op::{self, Accumulator};
 use crate::request::{Operation, Outcome};
 
 pub(crate) use super::remote::Pending;
-pub(crate) use super::target::Where;
+pub(crate) use super::target::{Accumulation, Where};
 
 /// The request of the program for an access. Its faults go to the window's error handler.
 pub(crate) struct AccessRequest {
@@ -97,6 +97,9 @@ fn check(win: &Win, target: &Target, origin: &Elements, request: bool) -> Result
 /// An argument is not acceptable; no epoch allows it; the target is gone.
 #[inline]
 pub(crate) fn put(win: &Win, from: Choice, at: &Where, request: bool) -> Result<Pending, Fault> {
+    if !request && direct::put(win, &from, at).is_some() {
+        return Ok(None);
+    }
     let from = origin(from, "origin")?;
     let Some(target) = Target::new(win, at)? else { return Ok(None) };
     check(win, &target, &from, request)?;
@@ -138,6 +141,9 @@ pub(crate) fn put(win: &Win, from: Choice, at: &Where, request: bool) -> Result<
 /// As [`put`].
 #[inline]
 pub(crate) fn get(win: &Win, into: Choice, at: &Where, request: bool) -> Result<Pending, Fault> {
+    if !request && direct::get(win, &into, at).is_some() {
+        return Ok(None);
+    }
     let into = origin(into, "origin")?;
     let Some(target) = Target::new(win, at)? else { return Ok(None) };
     check(win, &target, &into, request)?;
@@ -176,19 +182,6 @@ pub(crate) fn get(win: &Win, into: Choice, at: &Where, request: bool) -> Result<
     }
 }
 
-/// An accumulation, as a call says it.
-pub(crate) struct Accumulation {
-    /// `None` where the operator needs no operand.
-    pub(crate) from: Choice,
-    /// Where what was there before goes.
-    pub(crate) result: Option<Choice>,
-    pub(crate) op: MPI_Op,
-    /// The target's elements are to be replaced if they are these.
-    pub(crate) compare: Option<Choice>,
-    /// Of one element, for all buffers: `MPI_Fetch_and_op`, `MPI_Compare_and_swap`.
-    pub(crate) single: bool,
-}
-
 /// Checks the datatype of a call that takes one element.
 fn single(handle: MPI_Datatype, compares: bool) -> Result<(), Fault> {
     let datatype = datatype::get(handle)?;
@@ -210,6 +203,9 @@ pub(crate) fn accumulate(
     at: &Where,
     request: bool,
 ) -> Result<Pending, Fault> {
+    if !request && let Some(done) = direct::accumulate(win, &what, at) {
+        return done.map(|()| None);
+    }
     let unused = what.op == MPI_NO_OP && what.compare.is_none();
     if unused && what.result.is_none() {
         let why = "it is for accumulations that fetch: see MPI_Get_accumulate and MPI_Fetch_and_op";

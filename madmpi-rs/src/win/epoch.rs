@@ -56,15 +56,21 @@ impl Epochs {
         Epochs { all: AtomicU8::new(0), members, started: KernelMutex::new(None) }
     }
 
+    /// Whether an epoch allows an access to that member.
+    #[inline]
+    pub(super) fn allows(&self, rank: usize) -> bool {
+        self.all.load(Relaxed) | self.members[rank].load(Relaxed) & (STARTED | LOCKED) != 0
+    }
+
     /// # Errors
     /// No epoch allows an access to that member.
     #[inline]
     pub(super) fn check_access(&self, rank: usize) -> Result<(), Fault> {
-        match self.all.load(Relaxed) | self.members[rank].load(Relaxed) & (STARTED | LOCKED) {
-            0 => Err(wrong(
+        match self.allows(rank) {
+            false => Err(wrong(
                 "there is no access epoch for the target: it begins with MPI_Win_fence, MPI_Win_start, MPI_Win_lock or MPI_Win_lock_all",
             )),
-            _ => Ok(()),
+            true => Ok(()),
         }
     }
 

@@ -36,6 +36,7 @@
 //! |---|---|
 //! | `create`, `attributes` | making and freeing windows; what the program may ask of one |
 //! | `access`, `target` | put, get and accumulations; the elements that they name at the target |
+//! | `direct` | the short way of the commonest accesses |
 //! | `remote`, `wire`, `service`, `lock_queue` | accesses by messages: the origin's side, requests, the target's side, its lock |
 //! | `update`, `layout`, `foreign`, `memory` | updates; runs of bytes; memory of other processes; memory that is shown |
 //! | `epoch`, `sync`, `active` | which accesses are allowed; fences, locks and flushes; epochs of groups |
@@ -45,6 +46,7 @@ pub(crate) mod access;
 pub(crate) mod active;
 pub(crate) mod attributes;
 pub(crate) mod create;
+mod direct;
 mod epoch;
 mod fair_lock;
 mod foreign;

@@ -16,6 +16,19 @@ pub(crate) struct Where {
     pub(crate) datatype: MPI_Datatype,
 }
 
+/// An accumulation, as a call says it.
+pub(crate) struct Accumulation {
+    /// `None` where the operator needs no operand.
+    pub(crate) from: Choice,
+    /// Where what was there before goes.
+    pub(crate) result: Option<Choice>,
+    pub(crate) op: MPI_Op,
+    /// The target's elements are to be replaced if they are these.
+    pub(crate) compare: Option<Choice>,
+    /// Of one element, for all buffers: `MPI_Fetch_and_op`, `MPI_Compare_and_swap`.
+    pub(crate) single: bool,
+}
+
 /// Elements of a target.
 pub(super) struct Target {
     pub(super) rank: usize,

@@ -83,7 +83,7 @@ impl Update<'_> {
 
     /// Does it with the bytes from `begin` on; whether they have changed.
     #[inline]
-    fn change(&self, begin: usize, now: &mut [u8]) -> bool {
+    pub(super) fn change(&self, begin: usize, now: &mut [u8]) -> bool {
         let end = begin + now.len();
         match self {
             Update::Combine(Accumulator::NoOp, _) => false,

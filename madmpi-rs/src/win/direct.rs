@@ -1,0 +1,124 @@
+//! The short way of the commonest accesses: elements of one predefined type, in a row, in memory that is mapped here.
+//!
+//! All others, and all that is wrong, are `None`: they go the long way, which says what is wrong.
+
+use super::target::{Accumulation, Where};
+use super::update::Update;
+use super::{Reach, Win};
+use crate::abi::*;
+use crate::datatype::{self, Choice, Datatype};
+use crate::error::Fault;
+use crate::op::{self, Accumulator};
+
+/// Longer updates are no longer short.
+const FEW: usize = 64;
+
+/// Both ends of an access.
+struct Direct {
+    rank: usize,
+    here: *mut u8,
+    there: *mut u8,
+    len: usize,
+    datatype: &'static Datatype,
+}
+
+impl Direct {
+    #[inline]
+    fn new(win: &Win, origin: &Choice, at: &Where) -> Option<Direct> {
+        let rank = usize::try_from(at.rank).ok()?;
+        let member = win.members.get(rank)?;
+        let Reach::Here(base) = member.reach else { return None };
+        let datatype = datatype::predefined(at.datatype)?;
+        let offset = usize::try_from(at.disp).ok()?.checked_mul(member.unit)?;
+        let len = usize::try_from(at.count).ok()?.checked_mul(datatype.size)?;
+        let is_short = win.epochs.allows(rank)
+            && datatype.contiguous
+            && len > 0
+            && offset.checked_add(len)? <= member.size // a dynamic window has none
+            && is_alike(origin, at);
+        let there = std::ptr::with_exposed_provenance_mut(base.wrapping_add(offset));
+        is_short.then(|| Direct { rank, here: origin.address(), there, len, datatype })
+    }
+}
+
+/// Whether the elements here are as many, and of the same type, as those at the target.
+fn is_alike(choice: &Choice, at: &Where) -> bool {
+    choice.datatype == at.datatype && choice.count == at.count && !choice.address().is_null()
+}
+
+/// Copies bytes, which may be the same: a few without a call.
+///
+/// # Safety
+/// They are readable there, and writable here.
+#[inline]
+unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match len {
+            4 => std::ptr::copy(from, to, 4),
+            8 => std::ptr::copy(from, to, 8),
+            _ => std::ptr::copy(from, to, len),
+        }
+    }
+}
+
+#[inline]
+pub(super) fn put(win: &Win, from: &Choice, at: &Where) -> Option<()> {
+    let Direct { here, there, len, .. } = Direct::new(win, from, at)?;
+    // SAFETY: the elements are readable, by the invariant of their type, and the target's are memory of the window.
+    unsafe { copy(here, there, len) };
+    Some(())
+}
+
+#[inline]
+pub(super) fn get(win: &Win, into: &Choice, at: &Where) -> Option<()> {
+    let Direct { here, there, len, .. } = Direct::new(win, into, at)?;
+    // SAFETY: as in `put`, the other way round.
+    unsafe { copy(there, here, len) };
+    Some(())
+}
+
+/// # Errors
+/// A member of the window has died.
+#[inline]
+pub(super) fn accumulate(win: &Win, what: &Accumulation, at: &Where) -> Option<Result<(), Fault>> {
+    // Its operand need not be there.
+    if what.op == MPI_NO_OP {
+        return None;
+    }
+    let direct = Direct::new(win, &what.from, at).filter(|direct| direct.len <= FEW)?;
+    let Direct { rank, here, there, len, datatype } = direct;
+    let row = datatype.row?;
+    let others = what.result.iter().chain(&what.compare);
+    if !others.into_iter().all(|choice| is_alike(choice, at)) {
+        return None;
+    }
+    // SAFETY: the elements are readable, by the invariant of their type, and left alone during the call.
+    let bytes = |at: *mut u8| unsafe { std::slice::from_raw_parts(at, len) };
+    let operand = bytes(here);
+    let update = match &what.compare {
+        Some(compare) if op::is_comparable(row) => {
+            Update::Swap { compare: bytes(compare.address()), operand }
+        }
+        Some(_) => return None,
+        None => Update::Combine(Accumulator::known(what.op, row)?, operand),
+    };
+    let held = match win.update_lock(rank).lock(&|| win.alive()) {
+        Ok(held) => held,
+        Err(fault) => return Some(Err(fault)),
+    };
+    let mut now = [0; FEW];
+    // SAFETY: memory of the window, as long as the operand. Others may look at it: it is no reference of Rust's.
+    unsafe { copy(there, now.as_mut_ptr(), len) };
+    let before = now;
+    if update.change(0, &mut now[..len]) {
+        // SAFETY: as above.
+        unsafe { copy(now.as_ptr(), there, len) };
+    }
+    drop(held);
+    if let Some(result) = &what.result {
+        // SAFETY: the elements are writable, by the invariant of their type. The operand may be the same.
+        unsafe { copy(before.as_ptr(), result.address(), len) };
+    }
+    Some(Ok(()))
+}
