@@ -7,6 +7,8 @@
 //! | `mpi_assert_no_any_tag` | one with `MPI_ANY_TAG` is an error |
 //!
 //! Nothing is gained in speed: newmad looks receives with an exact source and tag up at once, whatever others there are.
+//! So `mpi_assert_exact_length` and `mpi_assert_allow_overtaking` are ignored: a message says its length before its data go
+//! anywhere, and messages of a pair of ranks are in their order without a queue that could be left out.
 
 use core::ffi::c_int;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
