@@ -50,8 +50,8 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "K", default_value_t = 1,
           value_parser = clap::value_parser!(u32).range(1..=RANKS_MAX))]
     ranks_per_process: u32,
-    /// How they reach each other (sets NMAD_DRIVER)
-    #[arg(long, value_name = "DRIVER", value_parser = ["shm", "tcp", "local"])]
+    /// How they reach each other: shm, tcp, verbs, local, or several rails as in shm+tcp (sets NMAD_DRIVER)
+    #[arg(long, value_name = "DRIVER", value_parser = drivers)]
     driver: Option<String>,
     /// How green threads are run (sets MARCEL_MODE)
     #[arg(long, value_name = "MODE", value_parser = mad_bench::knobs::values_of("MARCEL_MODE"))]
@@ -130,6 +130,12 @@ fn objection(words: &[OsString]) -> Option<String> {
                 .into(),
         ),
     }
+}
+
+/// Names of drivers, with `+` between them.
+fn drivers(text: &str) -> Result<String, newmad::Error> {
+    text.split('+').try_for_each(|name| name.parse::<newmad::Driver>().map(drop))?;
+    Ok(text.to_owned())
 }
 
 /// Runs the job that the command line describes.

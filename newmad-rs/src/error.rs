@@ -264,7 +264,7 @@ impl fmt::Display for Error {
             Error::UnknownDriver { name } => {
                 write!(
                     f,
-                    "there is no driver named {name:?}: NMAD_DRIVER takes shm, tcp or local, or several rails (shm+tcp)"
+                    "there is no driver named {name:?}: NMAD_DRIVER takes shm, tcp, verbs or local, or several rails (shm+tcp)"
                 )
             }
             Error::Sampling(error) => write!(f, "NMAD_SAMPLING: {error}"),

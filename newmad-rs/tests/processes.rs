@@ -36,17 +36,21 @@ fn child() {
 
 /// Every driver, and shared memory without cross-memory attach.
 fn everywhere(scenario: &str, size: usize, env: &[(&str, &str)]) {
+    everywhere_within(LIMIT, scenario, size, env);
+}
+
+fn everywhere_within(limit: Duration, scenario: &str, size: usize, env: &[(&str, &str)]) {
     let drivers = common::drivers(&DRIVERS);
     for &driver in &drivers {
         let env: Vec<_> =
             [("NMAD_DRIVER", driver)].into_iter().chain(env.iter().copied()).collect();
-        launch(scenario, size, &env).succeed(LIMIT);
+        launch(scenario, size, &env).succeed(limit);
     }
     if drivers != DRIVERS {
         return;
     }
     let env: Vec<_> = [("NMAD_CMA", "0")].into_iter().chain(env.iter().copied()).collect();
-    launch(scenario, size, &env).succeed(LIMIT);
+    launch(scenario, size, &env).succeed(limit);
 }
 
 /// Sizes around everything that changes the protocol: cache line, slot, thresholds, pieces.
@@ -479,5 +483,6 @@ fn stress_of_mixed_messages() {
 #[test]
 #[ignore = "minutes: cargo test --release -p newmad --test processes -- --ignored a_million"]
 fn stress_of_a_million_mixed_messages() {
-    everywhere("long stress", 2, &[]);
+    // A guest with an adapter made of software sends some thousands a second.
+    everywhere_within(8 * LIMIT, "long stress", 2, &[]);
 }

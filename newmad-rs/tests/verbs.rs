@@ -30,6 +30,7 @@ fn child() {
         "load" => load,
         "alone" => alone,
         "pace" => pace,
+        "stream" => stream,
         "nothing" => |_: &Session| Ok(()),
         "unprivileged" => {
             become_nobody();
@@ -218,6 +219,88 @@ fn beside_rc_pingpong() {
         ratios.sort_by(f64::total_cmp);
         println!(
             "{size} bytes: rate {:.2} of ibv_rc_pingpong's, in the median of {ratios:.2?}",
+            ratios[2]
+        );
+    }
+}
+
+/// The length of messages that go one way, and their numbers in two runs: the difference is free of what begins and ends.
+const STREAM: (usize, [u32; 2]) = (1 << 20, [20, 80]);
+/// So many times as many are sent by the other programs, to which a beginning costs more.
+const TIMES: u32 = 8;
+
+/// Rank 0 prints how long so many messages take that go one way, four at a time.
+fn stream(session: &Session) -> Result<(), Error> {
+    let (size, counts) = STREAM;
+    let data = vec![1; size];
+    for count in counts {
+        session.barrier()?;
+        let begin = Instant::now();
+        for _ in 0..count / 4 {
+            if session.rank() == 0 {
+                let sends: Result<Vec<_>, Error> =
+                    (0..4).map(|_| session.isend(1, 1, &data[..])).collect();
+                sends?.into_iter().try_for_each(|send| send.wait().map(|_| ()))?;
+            } else {
+                let receives: Result<Vec<_>, Error> =
+                    (0..4).map(|_| session.irecv(0, 1, vec![0; size])).collect();
+                receives?.into_iter().try_for_each(|receive| receive.wait().map(|_| ()))?;
+            }
+        }
+        session.barrier()?;
+        if session.rank() == 0 {
+            println!("STREAM {count} {}", begin.elapsed().as_secs_f64());
+        }
+    }
+    Ok(())
+}
+
+/// Seconds that a program of perftest takes from its beginning to its end. (What it prints is made of a clock that a
+/// guest does not have.)
+fn time_of(program: &str, size: usize, count: u32) -> f64 {
+    let (size, count) = (size.to_string(), count.to_string());
+    let command = || {
+        let mut command = Command::new(program);
+        command.args(["-d", "rxe0", "-F", "-e", "-m", "4096", "-s", &size, "-n", &count]);
+        command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
+        command
+    };
+    let mut server = command().spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    let begin = Instant::now();
+    assert!(command().arg("127.0.0.1").status().unwrap().success(), "{program}");
+    let took = begin.elapsed();
+    server.wait().unwrap();
+    took.as_secs_f64()
+}
+
+/// As `beside_rc_pingpong`, of bandwidth: beside perftest's programs for sends and for reads by RDMA.
+#[test]
+#[ignore = "a measurement: cargo test --release -p newmad --test verbs -- --ignored --nocapture, in the guest"]
+fn bandwidth_beside_perftest() {
+    if !is_guest("a measurement", 1) {
+        return;
+    }
+    let (size, counts) = STREAM;
+    let difference = |of: &dyn Fn(u32) -> f64| of(counts[1]) - of(counts[0]);
+    let mut ratios = [const { Vec::new() }; 2];
+    for _ in 0..3 {
+        let ended = launch("stream", 2, &[("NMAD_DRIVER", "verbs")]).succeed(LIMIT);
+        let ours = difference(&|count| {
+            let line =
+                |text: &str| Some(text.split_once(&format!("STREAM {count} "))?.1.to_owned());
+            let line = ended[0].text.lines().find_map(line);
+            line.unwrap().trim().parse::<f64>().unwrap()
+        });
+        for (program, ratios) in ["ib_send_bw", "ib_read_bw"].into_iter().zip(&mut ratios) {
+            let theirs = difference(&|count| time_of(program, size, count * TIMES));
+            ratios.push(theirs / f64::from(TIMES) / ours);
+        }
+    }
+    for (program, ratios) in ["ib_send_bw", "ib_read_bw"].into_iter().zip(&mut ratios) {
+        ratios.sort_by(f64::total_cmp);
+        println!(
+            "{size} bytes: bandwidth {:.2} of {program}'s, in the median of {ratios:.2?}",
             ratios[2]
         );
     }
