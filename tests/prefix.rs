@@ -440,3 +440,16 @@ fn rsmpi_builds_against_this_mpi_and_runs() {
     let binary = Path::new(env!("CARGO_TARGET_TMPDIR")).join("rsmpi/debug/ranks");
     assert_eq!(said(with_path("mpiexec").args(["-n", "2"]).arg(binary)), SAID);
 }
+
+/// What a program has loaded (`dlopen`) has to fit in what the C library keeps for that, with the like of others: 1.6 KB.
+#[test]
+fn the_librarys_thread_locals_fit_where_it_is_loaded_later() {
+    let library = prefix().join("lib/libmpi_abi.so.1");
+    let output = Command::new("readelf").args(["-lW"]).arg(&library).output().expect("readelf");
+    let text = out(&output);
+    let line =
+        text.lines().find(|line| line.trim_start().starts_with("TLS")).expect("thread-locals");
+    let size = line.split_whitespace().nth(5).and_then(|size| size.strip_prefix("0x")).unwrap();
+    let size = usize::from_str_radix(size, 16).unwrap();
+    assert!(size <= 640, "{size} bytes: {line}");
+}

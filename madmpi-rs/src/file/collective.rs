@@ -23,7 +23,7 @@ use super::errors::{elsewhere, fault};
 use super::exchange::{Exchange, Letters, Turn};
 use super::hints::{Aggregate, Hints};
 use super::map::Extent;
-use super::mapped::LONG;
+use super::mapped::{LONG, are_close};
 use super::strips::{Covered, Strips};
 use super::transfer::{self, Buffer, Progress};
 use super::view::View;
@@ -32,8 +32,6 @@ use crate::error::Fault;
 
 /// Domains begin at multiples of it.
 const PAGE: u64 = 4096;
-/// A rank that reads at least one byte of so many reads them all by itself: the kernel's copy is cheaper than messages.
-const DENSE: u64 = 4;
 /// A read of an aggregator goes on over gaps up to this length.
 const GAP: u64 = 64 << 10;
 
@@ -172,12 +170,13 @@ fn aggregate(all: &[Summary], writes: bool, hints: &Hints) -> Option<(u64, u64)>
     let end = parts().map(|part| part.end).max()?;
     let apart = || parts().zip(parts().skip(1)).all(|(part, next)| part.end <= next.begin);
     let long = || parts().all(|part| part.piece >= LONG);
-    let dense = || !writes && parts().all(|part| part.len >= (part.end - part.begin) / DENSE);
+    // A rank by itself: the kernel's copy is cheaper than messages.
+    let close = || parts().all(|part| are_close(part.len, part.begin, part.end));
     let maps = || all.iter().all(|part| part.maps);
     let worth = match if writes { hints.on_write } else { hints.on_read } {
         Aggregate::Never => false,
         Aggregate::Always => true,
-        Aggregate::Automatic => !apart() && !long() && !dense() && !maps(),
+        Aggregate::Automatic => !apart() && !long() && !(close() && (!writes || maps())),
     };
     (worth && all.iter().all(|part| part.ascends)).then_some((begin, end))
 }
@@ -197,7 +196,7 @@ impl Part<'_> {
             piece: self.view.map.piece(),
             len: self.len,
             ascends: self.view.map.ascends() || begin == end,
-            maps: self.file.mapped.may(),
+            maps: self.file.mapped.may(self.writes),
         }
     }
 

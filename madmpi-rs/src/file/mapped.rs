@@ -2,12 +2,13 @@
 //!
 //! | access | by pages if |
 //! |---|---|
-//! | scattered write | there are some pieces, which are short on average |
+//! | scattered write | there are some pieces, which are short on average, and not far apart |
 //! | scattered read | the same, and all pages are in memory |
-//! | with a request | it is short, and all pages are in memory: it is over when the call returns |
+//! | with a request | it is short, not far apart, and all pages are in memory: it is over when the call returns |
 //!
-//! System calls do the rest, and all that fails here: they say why. Nothing but the pieces is touched. What goes beyond the
-//! end of the file makes the file longer first, by its last byte, so no other rank's data are cut off.
+//! System calls do the rest, and all that fails here: they say why. No bytes but those of the pieces change; holes between
+//! them may become zeros. What goes beyond the end of the file makes the file longer first, by its last byte, so no other
+//! rank's data are cut off; if the rest then fails, it stays as long.
 //!
 //! A green thread uses pages that are in memory only, since it would block its kernel thread.
 
@@ -23,6 +24,8 @@ use super::view::View;
 
 /// Pieces that are longer on average are worth a system call each.
 pub(super) const LONG: u64 = 64 << 10;
+/// Accesses of fewer bytes than this part of what they reach over leave alone what is between their pieces.
+const DENSE: u64 = 4;
 /// Fewer pieces are not worth a mapping.
 const FEW: u64 = 4;
 /// A mapping is as long at most, and begins and ends at multiples of [`STEP`], so that the next access finds it.
@@ -30,6 +33,11 @@ const MOST: u64 = 256 << 20;
 const STEP: u64 = 1 << 20;
 /// An access with a request that is longer is left to another thread: the copy takes as long as that thread's wake-up.
 const SHORT: u64 = 1 << 20;
+
+/// Whether pieces of so many bytes, of which the first begins and the last ends there, are not far apart.
+pub(super) fn are_close(len: u64, begin: u64, end: u64) -> bool {
+    len >= (end - begin) / DENSE
+}
 
 /// The pages of a file that are mapped.
 pub(super) struct Mapped {
@@ -48,9 +56,10 @@ impl Mapped {
         Mapped { may, writes, last: KernelMutex::new(None) }
     }
 
-    /// Whether scattered accesses go by pages.
-    pub(super) fn may(&self) -> bool {
-        self.may
+    /// Whether scattered accesses of the calling thread that are not far apart go by pages. A green thread's writes may
+    /// need pages that are not there.
+    pub(super) fn may(&self, writes: bool) -> bool {
+        self.may && !(writes && marcel::is_green())
     }
 
     /// Unmaps what is mapped.
@@ -114,7 +123,10 @@ impl ByPages<'_> {
             return None;
         }
         let place = |position| view.map.place(position)?.checked_add(view.disp);
-        let end = place(position + len - 1)? + 1;
+        let (begin, end) = (place(*position)?, place(position + len - 1)? + 1);
+        if !are_close(len, begin, end) {
+            return None;
+        }
         if file.metadata().ok()?.len() < end {
             // Reads find out by system calls where the file ends.
             let Buffer::From(bytes) = bytes else { return None };

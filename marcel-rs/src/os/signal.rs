@@ -41,7 +41,8 @@ impl Action {
     }
 
     /// Does in a handler that has replaced this action what this would have done; to end the process, it restores the
-    /// default action, which the interrupted instruction then meets again.
+    /// default action, which the interrupted instruction then meets again, or, if somebody has sent the signal, that comes
+    /// once more.
     ///
     /// # Safety
     /// The arguments are those of the calling handler.
@@ -52,7 +53,16 @@ impl Action {
         context: *mut libc::c_void,
     ) {
         match self.0.sa_sigaction {
-            libc::SIG_DFL | libc::SIG_IGN => restore_default(signal),
+            libc::SIG_DFL | libc::SIG_IGN => {
+                restore_default(signal);
+                // SAFETY: the kernel's siginfo, by the contract; the call takes numbers. The signal waits for the
+                // handler's end.
+                unsafe {
+                    if (*info).si_code <= 0 {
+                        libc::raise(signal);
+                    }
+                }
+            }
             address if self.0.sa_flags & libc::SA_SIGINFO != 0 => {
                 // SAFETY: a handler with this signature, by its SA_SIGINFO flag.
                 let handler: Handler = unsafe { std::mem::transmute(address) };

@@ -7,7 +7,8 @@
 //! instructions each time; here, two, which the compiler takes for an effect and so repeats each time.
 //!
 //! The words lie in the part of the thread's memory that the C library keeps for what is loaded at the start
-//! (*initial-exec*). It has some room there for libraries that are loaded later, of which this takes [`COUNT`] words.
+//! (*initial-exec*). A library that is loaded later (`dlopen`) finds some room there, by default 1.6 KB for all, in which its
+//! thread-locals have to fit: madmpi's take half a kilobyte.
 //!
 //! On other machines they are thread-locals as any. Signal handlers may read them in both cases.
 
@@ -24,7 +25,7 @@ mod imp {
 
     use super::COUNT;
 
-    /// Of this version of the crate: a program may have another one, too.
+    /// Of this version of the crate.
     macro_rules! name {
         () => {
             concat!("marcel_words_", env!("CARGO_PKG_VERSION"))

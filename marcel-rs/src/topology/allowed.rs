@@ -47,7 +47,8 @@ pub fn neighbours() -> (usize, usize) {
 /// A launcher may bind each process to a core of its own, so what counts are the cores of the launcher, which is the
 /// parent, where these are more. Of Slurm's tasks, those that share this process's cores are held against these.
 pub fn is_crowded() -> bool {
-    let own = allowed_cpus().len();
+    // Of the main thread: virtual processors have a core each.
+    let own = cpus_of(std::process::id() as libc::pid_t).len();
     match from_launcher(number) {
         // SAFETY: it asks for a number.
         Some((processes, _)) => processes > cpus_of(unsafe { libc::getppid() }).len().max(own),

@@ -14,7 +14,8 @@ pub(super) const FINISH: u8 = 1;
 /// End at once.
 pub(super) const STOP: u8 = 2;
 
-/// How long a call may take before another is tried: what was sent may be lost for good.
+/// How long the first call may take before another is tried, since what was sent may be lost for good. Each has twice the
+/// time of the one before.
 pub(super) const ATTEMPT: Duration = Duration::from_secs(1);
 /// However short the time for repairs is, a call has this long.
 const SHORTEST_CALL: Duration = Duration::from_millis(100);

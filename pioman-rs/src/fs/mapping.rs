@@ -15,6 +15,7 @@
 use std::io;
 use std::ops::Range;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicUsize};
@@ -68,9 +69,9 @@ fn install() -> io::Result<()> {
 
 extern "C" fn handler(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     let _errno = KeepErrno::new();
-    // SAFETY: the kernel gives a valid siginfo.
-    let address = unsafe { (*info).si_addr() } as usize;
-    if replace(address) {
+    // SAFETY: the kernel gives a valid siginfo. One of its own has an address.
+    let (is_fault, address) = unsafe { ((*info).si_code > 0, (*info).si_addr() as usize) };
+    if is_fault && replace(address) {
         return;
     }
     if let Some(previous) = PREVIOUS.get() {
@@ -112,6 +113,8 @@ pub struct Mapping {
     slot: &'static Slot,
     at: usize,
     range: Range<u64>,
+    /// The kernel tells this process which pages are in memory.
+    tells: bool,
 }
 
 impl std::fmt::Debug for Slot {
@@ -128,9 +131,10 @@ impl Mapping {
     /// The file system is not one whose page cache is the file; the process has too many mappings; the kernel's, also if
     /// the file was not opened for that.
     pub fn new(file: &File, range: Range<u64>, writes: bool) -> io::Result<Mapping> {
-        if !is_local(file)? {
+        if !is_local(file, writes)? {
             return Err(io::ErrorKind::Unsupported.into());
         }
+        let tells = writes || tells_what_is_resident(file)?;
         install()?;
         let page = page() as u64;
         let begin = range.start / page * page;
@@ -153,7 +157,7 @@ impl Mapping {
         slot.lost.store(false, SeqCst);
         slot.end.store(at + len, SeqCst);
         slot.begin.store(at, SeqCst);
-        Ok(Mapping { slot, at, range: begin..end })
+        Ok(Mapping { slot, at, range: begin..end, tells })
     }
 
     /// The part of the file.
@@ -176,9 +180,13 @@ impl Mapping {
         Some((at.cast(), len))
     }
 
-    /// Whether all bytes of a part are in memory, so that no access waits for a disk.
+    /// Whether all bytes of a part are in memory, so that no access waits for a disk. No, where the kernel does not tell:
+    /// of files that are others', and that this process may not write.
     pub fn is_resident(&self, range: Range<u64>) -> bool {
         const CHUNK: usize = 4096;
+        if !self.tells {
+            return false;
+        }
         let (Some((at, len)), mut pages) = (self.pages(&range), [0u8; CHUNK]) else {
             return false;
         };
@@ -233,20 +241,24 @@ impl Drop for Mapping {
     }
 }
 
-/// Whether the kernel's page cache is the file, for all that use it.
-fn is_local(file: &File) -> io::Result<bool> {
-    const LOCAL: [libc::c_long; 5] = [
-        libc::EXT4_SUPER_MAGIC,
-        libc::XFS_SUPER_MAGIC,
-        libc::BTRFS_SUPER_MAGIC,
-        libc::TMPFS_MAGIC,
-        libc::OVERLAYFS_SUPER_MAGIC,
-    ];
+/// Whether `mincore` answers for this file. It says of others' files that all is in memory.
+fn tells_what_is_resident(file: &File) -> io::Result<bool> {
+    // SAFETY: no memory is passed.
+    let user = unsafe { libc::geteuid() };
+    Ok(user == 0 || file.metadata()?.uid() == user)
+}
+
+/// Whether the kernel's page cache is the file, for all that use it. An overlay has a file that is open for reads only where
+/// it was before somebody opens it for writes.
+fn is_local(file: &File, writes: bool) -> io::Result<bool> {
+    const LOCAL: [libc::c_long; 4] =
+        [libc::EXT4_SUPER_MAGIC, libc::XFS_SUPER_MAGIC, libc::BTRFS_SUPER_MAGIC, libc::TMPFS_MAGIC];
+    let is_local = |kind| LOCAL.contains(&kind) || (writes && kind == libc::OVERLAYFS_SUPER_MAGIC);
     let mut found = std::mem::MaybeUninit::<libc::statfs64>::uninit();
     // SAFETY: room for the answer, which is there when the call succeeds.
     unsafe {
         match libc::fstatfs64(file.as_raw_fd(), found.as_mut_ptr()) {
-            0 => Ok(LOCAL.contains(&(found.assume_init().f_type as libc::c_long))),
+            0 => Ok(is_local(found.assume_init().f_type as libc::c_long)),
             _ => Err(io::Error::last_os_error()),
         }
     }
@@ -298,7 +310,6 @@ mod tests {
             return eprintln!("skipped: no file system here whose page cache is the file");
         };
         file.set_len(100).unwrap();
-        assert!(mapping.prepare_to_write(10_000..10_001).is_err());
         // SAFETY: a byte of the mapping.
         let touch = |at: *mut u8| unsafe { at.write_volatile(1) };
         mapping.access(50..51, touch).unwrap();

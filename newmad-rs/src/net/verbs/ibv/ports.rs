@@ -61,7 +61,7 @@ impl Open {
     }
 
     /// `known`: the address by which the port was used before, which stays while it is there. To look for one is to read
-    /// the whole table, entry by entry: soft-RoCE has 1,024.
+    /// the table entry by entry, 256 at most: soft-RoCE has 1,024.
     ///
     /// # Errors
     /// The library refuses.
