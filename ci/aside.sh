@@ -12,6 +12,9 @@ ci/verbs-guest.sh || true
 step "models"
 MODELS_TIMEOUT=1800 ci/models.sh
 
+step "a hundred thousand schedules of what can fail, in virtual time"
+timeout 1800 cargo test --release -p newmad --lib -- --ignored --nocapture a_hundred_thousand
+
 step "sanitizers: addresses and leaks"
 SANITIZE_TIMEOUT=1800 ci/sanitize.sh address leak
 
@@ -23,3 +26,7 @@ if command -v cargo-fuzz >/dev/null || timeout 900 cargo install -q --locked car
 else
     echo "SKIPPED: cargo-fuzz is not to be had; the tests have run the same functions over fewer inputs"
 fi
+
+# Of the demonstration and the report.
+step "the command, optimised"
+cargo build --release
