@@ -24,6 +24,8 @@ pub(super) fn metric(name: &str) -> &str {
         "detect_time" => "From the event to the waiting thread",
         "score" => "Cost of an event, all together",
         "call_time" => "A call and its reply",
+        "access_time" => "Time of an access",
+        "answer_time" => "From a request to its answer, in hops",
         name => name,
     }
 }
@@ -35,6 +37,7 @@ pub(super) fn axis(key: &str) -> &str {
         "compute_us" => "length of the computation",
         "threads" => "number of threads",
         "members" => "number of members",
+        "processes" => "number of processes",
         "imbalance" => "imbalance of the computations",
         key => key,
     }
@@ -118,6 +121,7 @@ pub(super) fn value(key: &str, value: &Value) -> String {
         ("threads", _) => return count("thread", "threads"),
         ("ranks", _) => return count("rank", "ranks"),
         ("members", _) => return count("member", "members"),
+        ("dimensions", _) => return count("dimension", "dimensions"),
         ("seconds", _) => return count("second", "seconds"),
         ("size", _) => return value.as_u64().map_or_else(|| shown(value), quantity::size),
         (_, other) => other,

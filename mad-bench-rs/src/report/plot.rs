@@ -132,8 +132,10 @@ impl Axis {
     }
 }
 
-/// A figure with its unit at an axis or a bar; zero without.
+/// A figure with its unit at an axis or a bar; zero without, and what is counted in words too long for it, which the title
+/// says.
 fn label(x: f64, unit: &str) -> String {
+    let unit = if unit == "hops" { "" } else { unit };
     if x == 0.0 { "0".into() } else { measured(x, unit) }
 }
 
