@@ -11,6 +11,8 @@
 #   * runtimes_that_start_and_stop_leave_nothing_behind, runtimes_that_come_and_go_leave_nothing: they measure memory,
 #     and what was freed is kept for a while;
 #   * documentation tests: rustdoc does not know the target's flags.
+#   SANITIZE_BRIEF=1, as in .ci/run: of newmad only what runs in one process, without its simulations (ci/fuzz.sh runs their
+#   parts under AddressSanitizer).
 #
 # leak: marcel's tests that start and stop runtimes. Control blocks and virtual processors are immortal, but in lists
 #   from which they are used again, so not lost.
@@ -27,28 +29,40 @@ BUILD="${CARGO_TARGET_DIR:-target}"
 LIMIT="${SANITIZE_TIMEOUT:-900}"
 export RUSTC_BOOTSTRAP=1 RUST_BACKTRACE=1
 
+in_one_process=(asynchronous collectives_local fairness local locking managers ranks slow_end)
+
 address() {
+    if [ "${SANITIZE_BRIEF:-}" = 1 ]; then
+        addresses -p pioman -p pioman-extras --lib --tests --
+        # shellcheck disable=SC2046
+        addresses -p newmad --lib $(printf -- '--test %s ' "${in_one_process[@]}") -- --skip testing::
+    else
+        addresses -p pioman -p pioman-extras -p newmad --lib --tests --
+    fi
+}
+
+# With marcel each time: the feature is its.
+addresses() {
     CARGO_TARGET_DIR="$BUILD/asan" RUSTFLAGS="${RUSTFLAGS:-} -Zsanitizer=address" \
         ASAN_OPTIONS="detect_leaks=0:detect_stack_use_after_return=0:${ASAN_OPTIONS:-}" \
-        timeout "$LIMIT" cargo test --target "$TARGET" --features mad-marcel/asan \
-        -p mad-marcel -p pioman -p pioman-extras -p newmad --lib --tests -- \
+        timeout "$LIMIT" cargo test --target "$TARGET" --features mad-marcel/asan -p mad-marcel "$@" \
         --skip a_stack_overflow_ --skip allocates_nothing \
         --skip a_computing_receiver_does_not_hold_the_sender \
         --skip runtimes_that_start_and_stop_leave_nothing_behind \
-        --skip runtimes_that_come_and_go_leave_nothing "$@"
+        --skip runtimes_that_come_and_go_leave_nothing
 }
 
 leak() {
     CARGO_TARGET_DIR="$BUILD/lsan" RUSTFLAGS="${RUSTFLAGS:-} -Zsanitizer=leak" \
         timeout "$LIMIT" cargo test --target "$TARGET" -p mad-marcel \
-        --test chaos --test locals --test many --test shutdown --test std_semantics --test threads -- "$@"
+        --test chaos --test locals --test many --test shutdown --test std_semantics --test threads
 }
 
 thread() {
     CARGO_TARGET_DIR="$BUILD/tsan" \
         RUSTFLAGS="${RUSTFLAGS:-} -Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer --cfg sanitized" \
         TSAN_OPTIONS="suppressions=$PWD/ci/tsan.supp:${TSAN_OPTIONS:-}" \
-        timeout "$LIMIT" cargo test --target "$TARGET" -p mad-marcel -p pioman -p pioman-extras --lib -- --test-threads=1 "$@"
+        timeout "$LIMIT" cargo test --target "$TARGET" -p mad-marcel -p pioman -p pioman-extras --lib -- --test-threads=1
 }
 
 [ $# -gt 0 ] || set -- address leak thread
