@@ -88,17 +88,21 @@ fn permits_exclude_and_are_never_lost() {
 fn permits_go_to_who_has_waited_longest() {
     let runtime = runtime(Mode::Mono);
     let (manager, semaphore) = (runtime.manager(), Semaphore::new(0));
-    let order = std::sync::Mutex::new(Vec::new());
+    let (order, begun) = (std::sync::Mutex::new(Vec::new()), AtomicUsize::new(0));
     runtime.run(|| {
         marcel::scope(|s| {
             for i in 0..5 {
-                let (order, semaphore) = (&order, &semaphore);
+                let (order, begun, semaphore) = (&order, &begun, &semaphore);
                 s.spawn(move || {
+                    begun.fetch_add(1, SeqCst);
                     semaphore.acquire(manager);
                     order.lock().unwrap().push(i);
                     semaphore.release();
                 });
-                marcel::sleep(Duration::from_millis(5)); // it waits by then
+                // On one virtual processor it goes on until it waits.
+                while begun.load(SeqCst) <= i {
+                    marcel::yield_now();
+                }
             }
             semaphore.release();
         });
