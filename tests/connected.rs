@@ -96,6 +96,12 @@ fn a_job_that_dies_after_it_has_disconnected_harms_nobody() {
     }
 }
 
+/// A job of one process has said this, line by line, and nothing else.
+fn says_alone(output: &std::process::Output, expected: &[&str]) {
+    let expected: String = expected.iter().map(|said| format!("rank 0: {said}\n")).collect();
+    assert_eq!(common::out(output), expected, "{}", common::err(output));
+}
+
 #[test]
 fn wrong_names_and_ports_are_errors_of_their_class() {
     let (program, service) = (program(), format!("test-{}", std::process::id()));
@@ -112,8 +118,7 @@ fn wrong_names_and_ports_are_errors_of_their_class() {
         "close again: port",
         "connect closed: port",
     ];
-    let expected: String = expected.map(|said| format!("rank 0: {said}\n")).concat();
-    assert_eq!(common::out(&output), expected, "{}", common::err(&output));
+    says_alone(&output, &expected);
 }
 
 /// A program that is not there, one that is no program, one that ends at once, and one that never calls `MPI_Init`.
@@ -154,8 +159,7 @@ fn hints_that_cannot_be_followed_are_errors() {
         "none: argument",
         "some: success",
     ];
-    let expected: String = expected.map(|said| format!("rank 0: {said}\n")).concat();
-    assert_eq!(common::out(&output), expected, "{}", common::err(&output));
+    says_alone(&output, &expected);
 }
 
 #[test]

@@ -4,21 +4,19 @@
 //! which are set down and up here. Elsewhere most of them are skipped.
 
 mod common;
+#[path = "common/treated.rs"]
+mod treated;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use common::{Job, byte, launch, message, start};
+use common::{Job, launch, start};
 use newmad::{Error, Session};
+use treated::{WORDS, Words, alone, load};
 
 const LIMIT: Duration = Duration::from_secs(120);
-/// Rounds before an adapter is treated, and behind that.
-const BEFORE: u64 = 20;
-const AFTER: u64 = 30;
-/// Where the processes and the test tell each other how far they are.
-const WORDS: &str = "NEWMAD_TEST_WORDS";
 /// A machine that is busy may take its time for repairs.
 const PATIENT: (&str, &str) = ("NMAD_REPAIR_MS", "30000");
 
@@ -27,8 +25,8 @@ const PATIENT: (&str, &str) = ("NMAD_REPAIR_MS", "30000");
 fn child() {
     let Ok(scenario) = std::env::var(common::SCENARIO) else { return };
     let run = match scenario.as_str() {
-        "load" => load,
-        "alone" => alone,
+        "load" => |session: &Session| load(session, 200_000),
+        "alone" => |session: &Session| alone(session, 10_000),
         "pace" => pace,
         "stream" => stream,
         "nothing" => |_: &Session| Ok(()),
@@ -53,91 +51,6 @@ fn become_nobody() {
         assert_eq!(libc::setgid(65534), 0);
         assert_eq!(libc::setuid(65534), 0);
     }
-}
-
-fn say(words: &Path, word: &str) {
-    std::fs::write(words.join(word), b"").unwrap();
-}
-
-fn wait(words: &Path, word: &str) {
-    let start = Instant::now();
-    while !words.join(word).exists() {
-        assert!(start.elapsed() < LIMIT, "no process said {word}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
-fn words() -> PathBuf {
-    std::env::var(WORDS).unwrap().into()
-}
-
-/// What `from` sends as number `index` of a round: mostly short, some announced.
-fn content(from: u32, round: u64, index: u64) -> Vec<u8> {
-    let number = u64::from(from) << 48 | round << 8 | index;
-    let len = match index {
-        0 => 0,
-        6 | 7 => 200_000 + round as usize % 50 * 1000,
-        8 => 40_000,
-        _ => byte(number, 1) as usize * 10,
-    };
-    message(number, len)
-}
-
-/// Both ways at once, until the test has treated the adapter and some rounds more.
-fn load(session: &Session) -> Result<(), Error> {
-    let (rank, peer, words) = (session.rank(), 1 - session.rank(), words());
-    let (mut round, mut last) = (0, u64::MAX);
-    while round < last {
-        let mut sends = Vec::new();
-        for index in 0..10 {
-            sends.push(session.isend(peer, index, content(rank, round, index))?);
-        }
-        for index in 0..10 {
-            let (data, status) = session.irecv(peer, index, vec![0; 300_000])?.wait()?;
-            let expected = content(peer, round, index);
-            assert!(data[..status.len] == expected, "message {index} of round {round}");
-        }
-        for send in sends {
-            send.wait()?;
-        }
-        round += 1;
-        // Rank 0 says which round is the last, when it knows.
-        let mut known = [0; 8];
-        if rank == 0 {
-            if last == u64::MAX && words.join("treated").exists() {
-                last = round + AFTER;
-            }
-            known = last.to_le_bytes();
-            session.send(peer, 99, &known)?;
-        } else {
-            session.recv(peer, 99, &mut known)?;
-            last = u64::from_le_bytes(known);
-        }
-        if round == BEFORE && rank == 0 {
-            say(&words, "running");
-        }
-    }
-    session.barrier()
-}
-
-/// Sends and receives until that is an error, which has to come.
-fn alone(session: &Session) -> Result<(), Error> {
-    let (rank, peer, words) = (session.rank(), 1 - session.rank(), words());
-    let mut buffer = vec![0; 10_000];
-    for round in 0.. {
-        let done = match rank {
-            0 => session.send(peer, 1, &buffer),
-            _ => session.recv(peer, 1, &mut buffer).map(|_| ()),
-        };
-        match done {
-            Ok(()) if round == BEFORE => say(&words, &format!("running{rank}")),
-            Ok(()) => {}
-            Err(Error::PeerDied { rank, .. }) if rank == peer => break,
-            Err(other) => panic!("{other}"),
-        }
-    }
-    say(&words, &format!("error{rank}"));
-    Ok(())
 }
 
 /// Sizes of messages that go to and fro, and how often.
@@ -335,12 +248,9 @@ fn set(net: &str, state: &str) {
 }
 
 /// Two processes that run `scenario` over these rails, and where they tell how far they are.
-fn over(driver: &str, scenario: &str, more: (&str, &str)) -> (Job, PathBuf) {
-    let words = std::env::temp_dir()
-        .join(format!("newmad-verbs-{}-{driver}-{scenario}", std::process::id()));
-    let _ = std::fs::remove_dir_all(&words);
-    std::fs::create_dir_all(&words).unwrap();
-    let path = words.display().to_string();
+fn over(driver: &str, scenario: &str, more: (&str, &str)) -> (Job, Words) {
+    let words = Words::new(&format!("verbs-{driver}-{scenario}"));
+    let path = words.path().display().to_string();
     let env = |_: usize| vec![("NMAD_DRIVER", driver), (WORDS, path.as_str()), more];
     (start(scenario, 2, 2, &env, Arc::new(|_, value| value.to_owned())), words)
 }
@@ -348,7 +258,7 @@ fn over(driver: &str, scenario: &str, more: (&str, &str)) -> (Job, PathBuf) {
 /// An adapter goes down and comes back, again and again, in the middle of messages over these rails.
 fn comes_back(driver: &str, nets: &[&str]) {
     let (job, words) = over(driver, "load", PATIENT);
-    wait(&words, "running");
+    words.wait("running0");
     for net in nets {
         for pause in [50, 400, 1500] {
             set(net, "down");
@@ -357,9 +267,8 @@ fn comes_back(driver: &str, nets: &[&str]) {
             std::thread::sleep(Duration::from_millis(300));
         }
     }
-    say(&words, "treated");
+    words.say("treated");
     job.succeed(LIMIT);
-    std::fs::remove_dir_all(&words).unwrap();
 }
 
 #[test]
@@ -378,12 +287,11 @@ fn while_an_adapter_is_down_the_other_rail_carries_on() {
     }
     for driver in ["verbs+verbs", "verbs+tcp"] {
         let (job, words) = over(driver, "load", PATIENT);
-        wait(&words, "running");
+        words.wait("running0");
         set("dummy0", "down");
-        say(&words, "treated");
+        words.say("treated");
         job.succeed(LIMIT);
         set("dummy0", "up");
-        std::fs::remove_dir_all(&words).unwrap();
     }
 }
 
@@ -393,19 +301,18 @@ fn an_adapter_that_stays_down_is_an_error_on_both_sides() {
         return;
     }
     let (job, words) = over("verbs", "alone", ("NMAD_REPAIR_MS", "600"));
-    wait(&words, "running0");
-    wait(&words, "running1");
+    words.wait("running0");
+    words.wait("running1");
     let since = Instant::now();
     set("dummy0", "down");
-    wait(&words, "error0");
-    wait(&words, "error1");
+    words.wait("error0");
+    words.wait("error1");
     let took = since.elapsed();
     set("dummy0", "up");
     println!("both sides know after {took:?}");
     // The promise is two seconds; the machine may be busy with other things.
     assert!(took < Duration::from_secs(10), "noticed after {took:?}");
     job.succeed(LIMIT);
-    std::fs::remove_dir_all(&words).unwrap();
 }
 
 /// What each of two processes says that cannot open a session.
