@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::process::{Command, Output};
 use std::sync::Barrier;
 
-use marcel::topology::{Topology, allowed_cpus, bind_current_thread, is_crowded};
+use marcel::topology::{Topology, allowed_cpus, bind_current_thread, is_oversubscribed};
 use marcel::{Mode, Runtime};
 
 /// Set in the processes that the tests start.
@@ -65,9 +65,9 @@ fn processes_that_were_bound_to_a_core_each_are_no_crowd() {
         let test = "processes_that_were_bound_to_a_core_each_are_no_crowd";
         let Some(output) = apart(test, &knobs) else {
             let expected = std::env::var("CROWDED").unwrap() == "yes";
-            assert_eq!(is_crowded(), expected);
+            assert_eq!(is_oversubscribed(), expected);
             bind_current_thread(allowed_cpus()[0]).unwrap();
-            assert_eq!(is_crowded(), expected, "the launcher has all cores");
+            assert_eq!(is_oversubscribed(), expected, "the launcher has all cores");
             return;
         };
         assert_passed(&output);

@@ -46,7 +46,7 @@ pub fn neighbours() -> (usize, usize) {
 ///
 /// A launcher may bind each process to a core of its own, so what counts are the cores of the launcher, which is the
 /// parent, where these are more. Of Slurm's tasks, those that share this process's cores are held against these.
-pub fn is_crowded() -> bool {
+pub fn is_oversubscribed() -> bool {
     // Of the main thread: virtual processors have a core each.
     let own = cpus_of(std::process::id() as libc::pid_t).len();
     match from_launcher(number) {

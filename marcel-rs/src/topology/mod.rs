@@ -35,7 +35,7 @@ mod tree;
 
 use std::path::Path;
 
-pub use allowed::{allowed_cpus, is_crowded, neighbours};
+pub use allowed::{allowed_cpus, is_oversubscribed, neighbours};
 pub use bind::{bind_current_thread, restrict_current_thread};
 pub use level::{CacheLevel, Level, UnknownLevel};
 pub use object::Object;

@@ -18,7 +18,7 @@
 //! keeps the core for a time slice, and one that is woken would have had it back before. So such offers are rare. (With
 //! one at each look, a loop around `MPI_Test` beside a computing process would look once in a slice.) Where the launcher
 //! has started more processes than there are cores, what computes is a process of the same job: the looking thread may
-//! wait for just what it computes, so a long absence counts as a short one ([`Machine::is_crowded`]).
+//! wait for just what it computes, so a long absence counts as a short one ([`Machine::is_oversubscribed`]).
 //!
 //! A wait looks for as long as its policy says, and then sleeps, which in a crowd costs two switches more than an offer.
 //! So the time of an offer after which the core is back soon is no part of the looking.
@@ -103,7 +103,7 @@ impl Offers {
         }
         let away = before.elapsed();
         let is_soon = away < AROUND * machine.wake_up.cost().min(LONGEST_WAKE_UP);
-        self.made(taken, is_soon || machine.is_crowded);
+        self.made(taken, is_soon || machine.is_oversubscribed);
         if is_soon { away } else { Duration::ZERO }
     }
 

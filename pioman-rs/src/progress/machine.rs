@@ -21,7 +21,7 @@ pub(crate) struct Machine {
     pub(crate) tick_period: Duration,
     pub(crate) wake_up: WakeUp,
     /// More processes of this job run on this machine than there are cores for them.
-    pub(crate) is_crowded: bool,
+    pub(crate) is_oversubscribed: bool,
     /// The runtime's virtual processors, once there is a runtime that has any.
     load: OnceLock<Load>,
     /// Where the background watcher sleeps, once it runs.
@@ -38,7 +38,7 @@ impl Machine {
             limit,
             tick_period,
             wake_up: WakeUp::new(),
-            is_crowded: topology::is_crowded(),
+            is_oversubscribed: topology::is_oversubscribed(),
             load: OnceLock::new(),
             watcher: OnceLock::new(),
             dedicated: AtomicUsize::new(0),

@@ -58,7 +58,7 @@ impl Group {
                 let board = self.board(&offers, index);
                 let all = self.tell_all([
                     u64::from(board.is_some()),
-                    u64::from(marcel::topology::is_crowded()),
+                    u64::from(marcel::topology::is_oversubscribed()),
                 ])?;
                 let crowded = all.iter().any(|&[_, crowded]| crowded == 1);
                 let board = board.filter(|_| all.iter().all(|&[can, _]| can == 1));
