@@ -3,15 +3,12 @@
 //! All others, and all that is wrong, are `None`: they go the long way, which says what is wrong.
 
 use super::target::{Accumulation, Where};
-use super::update::Update;
+use super::update::{FEW, Update};
 use super::{Reach, Win};
 use crate::abi::*;
 use crate::datatype::{self, Choice, Datatype};
 use crate::error::Fault;
 use crate::op::{self, Accumulator};
-
-/// Longer updates are no longer short.
-const FEW: usize = 64;
 
 /// Both ends of an access.
 struct Direct {

@@ -9,8 +9,8 @@ use crate::op::Accumulator;
 
 /// Long updates of memory in a row are done in strips, which stay in the cache.
 const STRIP: usize = 4096;
-/// A few elements need no room that takes longer to clear than they take.
-const FEW: usize = 64;
+/// Bytes of a few elements, which need no room that takes longer to clear than they take, and go the short way.
+pub(super) const FEW: usize = 64;
 
 /// The operation on the elements.
 pub(super) enum Update<'a> {
