@@ -96,6 +96,7 @@ fn without_memory_for_stacks_the_joins_say_so_and_other_threads_go_on() {
     }
     let runtime = Runtime::builder().vps(1).build().unwrap();
     runtime.run(|| {
+        marcel::blocking(|| ()); // its kernel thread has what it needs
         limit_address_space(256 << 20);
         let go = Arc::new(AtomicBool::new(false));
         let alive = Arc::new(AtomicUsize::new(0));
@@ -189,12 +190,16 @@ fn a_runtime_that_ends_unmaps_its_stacks() {
     assert!(more < 256 << 20, "{} MiB of address space for 20 runtimes", more >> 20);
 }
 
+/// Default size of a stack in [`failing_child`].
+const LARGE_STACK_KIB: u64 = 1 << 20;
+
 /// Runs this test program's test `name` again, in which a thread gets no stack; what it wrote to its standard error.
 fn failing_child(name: &str) -> String {
     let output = std::process::Command::new(std::env::current_exe().unwrap())
         .args(["--exact", name, "--nocapture", "--test-threads=1"])
         .env("MARCEL_TEST_CHILD", "1")
         .env("RUST_BACKTRACE", "0") // takes memory
+        .env("MARCEL_STACK_SIZE", LARGE_STACK_KIB.to_string())
         .output()
         .unwrap();
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -202,10 +207,10 @@ fn failing_child(name: &str) -> String {
     text
 }
 
-/// A runtime without stacks, which gets none.
+/// A runtime without stacks, which gets none. Its kernel threads, which may still be starting, get theirs.
 fn without_stacks() -> Runtime {
     let runtime = Runtime::builder().mode(Mode::Mono).build().unwrap();
-    limit_address_space(16 << 20);
+    limit_address_space(LARGE_STACK_KIB * 1024 / 2);
     runtime
 }
 
