@@ -135,5 +135,5 @@ if [ $# -gt 0 ]; then
 fi
 srun --version
 export MAD_TEST_SLURM="$SLURM_CONF"
-cargo build -q -p mad-cli --examples &&
+cargo build -q --workspace --examples &&
     cargo test --workspace --lib --test managers --test sessions --test across --test mpi -- slurm jobs_inside other_launchers
