@@ -18,21 +18,20 @@ if [ "$all" = --all ]; then
     # Not this one: the guest has one processor, whose time is counted in ticks.
     processes=(--skip waiting_burns_no_processor)
 fi
-cargo test -p newmad --no-run
+# All of it as `cargo test --workspace` does: what that built serves here, and .ci/run has both at a time.
+cargo test --workspace --no-run
 export CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="$runner"
-cargo test -p newmad --lib -- net::verbs
-VERBS_GUEST_ADAPTERS=2 cargo test -p newmad --test verbs
+cargo test --workspace --lib -- net::verbs
+VERBS_GUEST_ADAPTERS=2 cargo test --workspace --test verbs
 
 over() {
     export NEWMAD_TEST_DRIVERS="$1"
-    for suite in "${suites[@]}"; do cargo test -p newmad --test "$suite"; done
-    cargo test -p newmad --test processes -- "${processes[@]}"
+    for suite in "${suites[@]}"; do cargo test --workspace --test "$suite"; done
+    cargo test --workspace --test processes -- "${processes[@]}"
 }
 over verbs
 [ "$all" = --all ] || exit 0
 over shm+verbs
 over verbs+tcp
 NEWMAD_TEST_DRIVERS=verbs cargo test --release -p newmad --test processes -- --ignored a_million
-# The tests compile and install madmpi: outside first, for what the guest writes is gone with it.
-cargo build -p madmpi
-NEWMAD_TEST_DRIVERS=verbs VERBS_GUEST_TIME=1800 cargo test -p mad-cli --test mpi -- programs_print_what_mpi_says
+NEWMAD_TEST_DRIVERS=verbs VERBS_GUEST_TIME=1800 cargo test --workspace --test mpi -- programs_print_what_mpi_says
