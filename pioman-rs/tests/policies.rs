@@ -237,6 +237,55 @@ fn a_long_wait_burns_no_cpu_unless_that_is_the_policy() {
     }
 }
 
+/// Has waits do the same always, and counts how often one was asked about that had just begun, and how many events it was
+/// told of.
+struct Gaps(Method, AtomicUsize, AtomicUsize);
+
+impl Policy for Gaps {
+    fn name(&self) -> &str {
+        "gaps"
+    }
+    fn choose(&self, request: &Request<'_>, _: &Snapshot) -> Choice {
+        if request.asker == Asker::Waiter && request.waited.is_zero() {
+            self.1.fetch_add(1, SeqCst);
+        }
+        Choice::new(self.0, "a test").again(Duration::from_micros(20))
+    }
+    fn completed(&self, _: &Request<'_>, _: &Snapshot) {
+        self.2.fetch_add(1, SeqCst);
+    }
+}
+
+#[test]
+fn each_event_of_another_begins_a_wait_anew_for_the_policy() {
+    const EVENTS: usize = 5;
+    for method in [Method::Poll, Method::Block] {
+        let gaps = Arc::new(Gaps(method, AtomicUsize::new(0), AtomicUsize::new(0)));
+        let manager = Manager::builder().mode(Mode::NoThread).policy(gaps.clone()).build().unwrap();
+        let mailbox = Mailbox::new(EVENTS);
+        let _source = manager.add_source(mailbox.clone()).unwrap();
+        mailbox.submitted.store(EVENTS, SeqCst);
+        let sender = {
+            let (gaps, mailbox) = (gaps.clone(), mailbox.clone());
+            std::thread::spawn(move || {
+                let limit = Instant::now() + LIMIT;
+                for event in 0..EVENTS {
+                    while gaps.2.load(SeqCst) < event && Instant::now() < limit {
+                        std::thread::yield_now();
+                    }
+                    mailbox.deliver();
+                }
+            })
+        };
+        let limit = Instant::now() + LIMIT;
+        manager.wait_until(&mailbox.requests[EVENTS - 1], Hint::Short, limit);
+        sender.join().unwrap();
+        assert!(Instant::now() < limit, "{method:?}: {} of {EVENTS} gaps", gaps.2.load(SeqCst));
+        assert_eq!(gaps.2.load(SeqCst), EVENTS, "{method:?}");
+        assert!(gaps.1.load(SeqCst) >= EVENTS, "{method:?}: asked {} times", gaps.1.load(SeqCst));
+    }
+}
+
 /// Panics whenever it is asked.
 struct Broken;
 

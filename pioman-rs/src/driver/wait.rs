@@ -3,6 +3,10 @@
 //! For how long, and whether at all, the source's policy says ([`crate::policy`]), which is asked again while the wait
 //! goes on.
 //!
+//! An event that was another's begins a new *gap*: the next one may come as soon, so the policy is asked as if the wait had
+//! just begun, and learns how long gaps are. (Rank 0 puts 8 bytes at a time into the memory of rank 1, which waits for its
+//! next collective: by the length of that wait no poll pays, by the gaps each one does.)
+//!
 //! A green thread that is to sleep parks: its virtual processor, if it has nothing else to do, leads (`idle`). A plain
 //! kernel thread leads itself; if another thread does, it becomes a *follower*.
 
@@ -17,7 +21,7 @@ use crate::driver::offers::MOST_AWAY;
 use crate::ltask::inside::deny_waiting;
 use crate::progress::advisor::Question;
 use crate::progress::point::Point;
-use crate::progress::policy::contract::{Asker, Choice};
+use crate::progress::policy::contract::{Asker, Choice, Snapshot};
 use crate::progress::policy::hints::Hints;
 use crate::progress::policy::hints::Method;
 use crate::progress::pollers::bits;
@@ -47,6 +51,12 @@ struct Wait<'a> {
     away: Duration,
     /// When it began, and later by the time that its core was others'; a wait that ends before the first look at the clock has none.
     start: Option<Instant>,
+    /// At the last look at the clock. What the policy is told is the time of the present gap.
+    waited: Duration,
+    /// How long it had waited when the present gap began.
+    gap: Duration,
+    /// A poll has found an event since the policy was asked.
+    found: bool,
     /// A leader that left has chosen this thread to lead.
     appointed: bool,
     /// A green thread that polls lets the scheduler look after this time.
@@ -69,7 +79,8 @@ impl Wait<'_> {
     /// Looks at the clock; true if the time is over.
     fn look(&mut self) -> bool {
         let now = Instant::now();
-        self.question.waited = now - *self.start.get_or_insert(now);
+        self.waited = now - *self.start.get_or_insert(now);
+        self.question.waited = self.waited.saturating_sub(self.gap);
         self.deadline.is_some_and(|deadline| now >= deadline)
     }
 
@@ -80,12 +91,12 @@ impl Wait<'_> {
         if marcel::plumbing::others_runnable() {
             return true;
         }
-        if self.question.waited < PATIENCE || !marcel::is_green() {
+        if self.waited < PATIENCE || !marcel::is_green() {
             return false;
         }
-        let turn = self.question.waited > self.turn;
+        let turn = self.waited > self.turn;
         if turn {
-            self.turn = self.question.waited + TURN;
+            self.turn = self.waited + TURN;
         }
         turn || marcel::plumbing::has_work()
     }
@@ -144,15 +155,35 @@ impl Wait<'_> {
             self.driver.machine.wake_up.woken(before);
             // The wake-up came after the end that it was for.
             let _ = self.look();
-            let waited = self.question.waited.saturating_sub(self.driver.machine.wake_up.cost());
-            self.question.waited = waited;
+            let cost = self.driver.machine.wake_up.cost();
+            self.waited = self.waited.saturating_sub(cost);
+            self.question.waited = self.question.waited.saturating_sub(cost);
             let sources = self.driver.registry.pin();
-            self.driver.advisor.tell(&sources, &self.question, &self.driver.machine.snapshot());
+            self.tell(&sources, &self.driver.machine.snapshot());
             if let Some(slot) = self.question.slot {
                 self.driver.advisor.refresh(&sources, slot);
             }
         }
+        if !done && std::mem::take(&mut self.found) {
+            let _ = self.look();
+            self.begin_gap(&self.driver.registry.pin(), &self.driver.machine.snapshot());
+        }
         done
+    }
+
+    /// The wait is over.
+    fn tell(&self, sources: &Pinned<'_>, load: &Snapshot) {
+        if let Some(slot) = self.question.slot {
+            sources.registry().counts().waited(slot, self.waited);
+        }
+        self.driver.advisor.tell(sources, &self.question, load);
+    }
+
+    /// An event has come that was another's.
+    fn begin_gap(&mut self, sources: &Pinned<'_>, load: &Snapshot) {
+        self.driver.advisor.tell(sources, &self.question, load);
+        self.gap = self.waited;
+        self.question.waited = Duration::ZERO;
     }
 
     /// The source of a wait that does not name one: the only one in which anything pends.
@@ -186,9 +217,9 @@ impl Wait<'_> {
         sources.these(polls).for_each(|(_, slot)| slot.source.disarm());
         let mut until = choice.again.and_then(|time| self.question.waited.checked_add(time));
         let part = loop {
-            if self.poll_some(self.completion, &sources, polls) {
+            if self.poll_some(&sources, polls) {
                 self.driver.looked(true);
-                self.driver.advisor.tell(&sources, &self.question, &load);
+                self.tell(&sources, &load);
                 self.driver.advisor.history(&sources, &self.question).polled(true);
                 break Part::Done;
             }
@@ -198,6 +229,10 @@ impl Wait<'_> {
             let others = self.hinders_others();
             if others || until.is_some_and(|time| self.question.waited >= time) {
                 load = self.driver.machine.snapshot();
+                if std::mem::take(&mut self.found) {
+                    self.driver.advisor.history(&sources, &self.question).polled(true);
+                    self.begin_gap(&sources, &load);
+                }
                 let choice = self.driver.advisor.ask(&sources, &self.question, &load);
                 if choice.method != Method::Poll {
                     if !others {
@@ -231,13 +266,14 @@ impl Wait<'_> {
 
     /// True if the completion is complete.
     #[inline]
-    fn poll_some(&self, completion: &Completion, sources: &Pinned<'_>, polls: u64) -> bool {
+    fn poll_some(&mut self, sources: &Pinned<'_>, polls: u64) -> bool {
         let polls_per_look = if self.driver.offers.are_taken() { 1 } else { POLLS_PER_LOOK };
         for _ in 0..polls_per_look {
             let found = sources.poll_these(Point::Wait, polls);
-            if completion.is_done() {
+            if self.completion.is_done() {
                 return true;
             }
+            self.found |= found;
             if found && marcel::plumbing::others_runnable() {
                 return false; // it was for a thread that waits for our virtual processor now
             }
@@ -290,7 +326,7 @@ impl Wait<'_> {
         let ticks = ticks.then(period);
         let until = [until, tasks, ticks].into_iter().flatten().min();
         if let Some(leader) = leader {
-            self.lead(&leader, latch, sleeper, until);
+            self.found |= self.lead(&leader, latch, sleeper, until);
             leader.leave_owing(debt, self.polled_for(self.question.slot));
         } else {
             self.appointed = self.follow(latch, sleeper, until, can_lead, ticks.is_some());
@@ -298,7 +334,7 @@ impl Wait<'_> {
             let leaves =
                 method == Method::Dedicated || machine.progresses() && !machine.points.block;
             if ticks.is_some() || !leaves {
-                self.driver.registry.pin().poll_these(Point::Wait, polls);
+                self.found |= self.driver.registry.pin().poll_these(Point::Wait, polls);
             }
         }
     }
@@ -319,8 +355,14 @@ impl Wait<'_> {
         sleeper.fd().and_then(|fd| set.add_sleeper(fd)).is_ok()
     }
 
-    /// A kernel thread, whose sleeper is in the set, sleeps on behalf of all, then looks for events.
-    fn lead(&self, leader: &Leader<'_>, latch: &Latch, sleeper: &Sleeper, until: Option<Instant>) {
+    /// A kernel thread, whose sleeper is in the set, sleeps on behalf of all, then looks for events; whether there were any.
+    fn lead(
+        &self,
+        leader: &Leader<'_>,
+        latch: &Latch,
+        sleeper: &Sleeper,
+        until: Option<Instant>,
+    ) -> bool {
         let driver = self.driver;
         let set = &driver.leadership.set;
         let sources = driver.registry.pin();
@@ -337,7 +379,7 @@ impl Wait<'_> {
         if let Ok(fd) = sleeper.fd() {
             set.remove_sleeper(fd);
         }
-        driver.drain(Point::Wait, &sources, driver.awaited() | plan.tick | own);
+        driver.drain(Point::Wait, &sources, driver.awaited() | plan.tick | own)
     }
 
     /// A kernel thread sleeps while another thread leads; `leads`: it returns at once if none does; `ticks`: it looks
@@ -428,6 +470,9 @@ pub(crate) fn wait_owing(
         before_sleep,
         away: MOST_AWAY,
         start: None,
+        waited: Duration::ZERO,
+        gap: Duration::ZERO,
+        found: false,
         appointed: false,
         turn: TURN,
         patience: PATIENCE,

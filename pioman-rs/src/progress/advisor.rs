@@ -79,13 +79,10 @@ impl Advisor {
             .unwrap_or_else(|request| LoadAware.choose(&request, load))
     }
 
-    /// Tells the policy, and the statistics, that a wait is over.
+    /// Tells the policy that what was waited for has come.
     #[inline]
     pub(crate) fn tell(&self, sources: &Pinned<'_>, question: &Question, load: &Snapshot) {
         self.history(sources, question).note(question.waited);
-        if let Some(slot) = question.slot {
-            sources.registry().counts().waited(slot, question.waited);
-        }
         let _ =
             self.with_policy(sources, question, |policy, request| policy.completed(request, load));
     }
