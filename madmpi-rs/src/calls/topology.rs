@@ -9,7 +9,7 @@ use super::comm::give;
 use super::entry::mpi;
 use crate::abi::*;
 use crate::args::{Array, ArrayMut, Out, array, array_mut, not_negative, out};
-use crate::comm::topology::{all_edges, with_edges, with_topology};
+use crate::comm::topology::{all_edges, with_edges, with_reordered, with_topology};
 use crate::comm::{Comm, SplitKey};
 use crate::error::Fault;
 use crate::info;
@@ -72,14 +72,17 @@ fn room<'a>(
 
 mpi! {
     fn MPI_Cart_create(
-        comm_old: MPI_Comm, ndims: c_int, dims: Array<c_int>, periods: Array<c_int>, _reorder: c_int,
+        comm_old: MPI_Comm, ndims: c_int, dims: Array<c_int>, periods: Array<c_int>, reorder: c_int,
         comm_cart: Out<MPI_Comm>,
     ) on comm_old {
         give(comm_cart, None)?;
         comm_old.check_intra()?;
         let cart = grid(ndims, dims, periods)?;
         let places = cart.places(comm_old.group.size())?;
-        give(comm_cart, with_topology(&comm_old, places, Topology::Cart(cart))?)
+        give(comm_cart, match reorder {
+            0 => with_topology(&comm_old, places, Topology::Cart(cart))?,
+            _ => with_reordered(&comm_old, places, cart)?,
+        })
     }
 
     fn MPI_Cart_map(

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
-use super::Comm;
+use super::create::SplitKey;
+use super::{Comm, kinds};
 use crate::error::Fault;
 use crate::group::Group;
-use crate::topology::{Dist, Edge, Topology};
+use crate::per_rank;
+use crate::topology::{Cart, Dist, Edge, Place, Topology, here, reorder};
 
 /// Makes a communicator with a topology of the first `count` processes of `comm`; the others get none.
 pub(crate) fn with_topology(
@@ -21,6 +23,31 @@ pub(crate) fn with_topology(
     };
     if let Some(new) = &new {
         new.set_topology(Arc::new(topology));
+    }
+    Ok(new)
+}
+
+/// Makes a communicator with a grid of the first `count` processes of `comm`, in the order that brings neighbours nearest to
+/// each other; the others get none.
+pub(crate) fn with_reordered(
+    comm: &Comm,
+    count: u32,
+    cart: Cart,
+) -> Result<Option<Arc<Comm>>, Fault> {
+    let own = here(kinds::memory(), !per_rank::are_several());
+    let mut all: Vec<Place> = vec![own; comm.group.size() as usize];
+    comm.coll_group()?.allgather(&own, all.as_flattened_mut()).wait()?;
+    let Some(order) = reorder(&cart, &all[..count as usize]) else {
+        return with_topology(comm, count, Topology::Cart(cart));
+    };
+    let rank = order.iter().position(|&member| member == comm.rank());
+    let place = SplitKey {
+        colour: u64::from(rank.is_some()),
+        key: rank.map_or(0, |rank| rank as i32),
+    };
+    let new = comm.split(place)?;
+    if let Some(new) = &new {
+        new.set_topology(Arc::new(Topology::Cart(cart)));
     }
     Ok(new)
 }

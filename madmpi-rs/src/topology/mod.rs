@@ -1,17 +1,22 @@
 //! Topologies: which processes of a communicator are neighbours.
 //!
-//! Ranks are never reordered: on one machine it matters little which of them are near each other.
+//! The ranks of a grid are given out anew where the program allows that and neighbours come nearer to each other
+//! ([`reorder`]); those of graphs never.
 
 mod cart;
 pub(crate) mod dims;
 mod dist;
 mod graph;
+mod place;
+mod reorder;
 
 use core::ffi::c_int;
 
 pub(crate) use cart::Cart;
 pub(crate) use dist::{Dist, Edge, Edges};
 pub(crate) use graph::Graph;
+pub(crate) use place::here;
+pub(crate) use reorder::{Place, reorder};
 
 /// A topology.
 pub(crate) enum Topology {
