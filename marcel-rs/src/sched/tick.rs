@@ -15,7 +15,7 @@
 use std::cell::UnsafeCell;
 use std::io;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::*};
 use std::time::Duration;
 
 use crate::os::signal::{self, Handler};
@@ -40,6 +40,8 @@ pub(crate) struct Tick {
     /// Counts the threads that set the timer: it is not deleted meanwhile, for the kernel may give its number to
     /// another.
     setting: AtomicU32,
+    /// A tick is to come soon and has not come, and the timer was not set otherwise since.
+    soon: AtomicBool,
 }
 
 // SAFETY: `period_ns` is written once, by `create`, before `timer` is published with release.
@@ -52,6 +54,7 @@ impl Default for Tick {
             period_ns: UnsafeCell::new(0),
             armed: Armed::default(),
             setting: AtomicU32::new(0),
+            soon: AtomicBool::new(false),
         }
     }
 }
@@ -98,9 +101,19 @@ impl Tick {
 
     /// Ticks soon, and from then on at its pace. In the handler, on the kernel thread that made the timer. (Another
     /// thread that starts it at the same time may have it tick at its pace at once.)
+    ///
+    /// A tick that is to come soon already is not put off: signals may come faster than that for as long as they like.
     pub(crate) fn come_soon(&self) {
         self.arm();
-        self.set_first(First::Soon);
+        // Before the timer is set: whoever sets it otherwise takes this back after that.
+        if !self.soon.swap(true, SeqCst) {
+            self.set_first(First::Soon);
+        }
+    }
+
+    /// A tick has come; true if it was to come soon. In the handler, on the kernel thread that made the timer.
+    pub(crate) fn came(&self) -> bool {
+        self.soon.swap(false, SeqCst)
     }
 
     /// Stops ticking.
@@ -123,6 +136,7 @@ impl Tick {
 
     fn set(&self, on: bool) {
         self.set_first(if on { First::Period } else { First::Never });
+        self.soon.store(false, SeqCst);
     }
 
     /// Sets the timer: when it expires first. After that it expires at its pace.
@@ -160,5 +174,63 @@ fn install(handler: Handler) -> io::Result<()> {
     match INSTALLED.get_or_init(|| unsafe { signal::handle(number(), handler) }.is_ok()) {
         true => Ok(()),
         false => Err(io::Error::other("the tick's signal is not to be had")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+    use crate::sched::tick_handler::handler;
+
+    /// In how long the timer expires next.
+    fn next(tick: &Tick) -> Duration {
+        // SAFETY: all-zero is valid; a timer made by `create`, and a valid place.
+        let spec = unsafe {
+            let mut spec: libc::itimerspec = std::mem::zeroed();
+            let timer = tick.timer.load(SeqCst) as libc::timer_t;
+            assert_eq!(libc::timer_gettime(timer, &mut spec), 0);
+            spec
+        };
+        Duration::new(spec.it_value.tv_sec as u64, spec.it_value.tv_nsec as u32)
+    }
+
+    /// When each signal set the timer anew, it had never expired soon after one.
+    #[test]
+    fn signals_without_end_do_not_put_off_the_tick() {
+        let tick = Tick::default();
+        tick.create(Duration::from_secs(100), handler).unwrap();
+        let limit = Instant::now() + Duration::from_secs(60);
+        let (mut ticks, mut signals) = (0, 0u64);
+        while ticks < 100 {
+            let before = Instant::now();
+            tick.come_soon();
+            signals += 1;
+            if next(&tick) > Duration::from_secs(1) {
+                // Not where the thread was preempted after that signal.
+                ticks += u32::from(before.elapsed() < Duration::from_nanos(SOON_NS as u64 / 2));
+                assert!(tick.came());
+            }
+            assert!(Instant::now() < limit, "{ticks} ticks, {signals} signals");
+        }
+        tick.delete();
+    }
+
+    #[test]
+    fn a_tick_that_was_put_at_its_pace_comes_soon_again() {
+        let tick = Tick::default();
+        tick.create(Duration::from_secs(100), handler).unwrap();
+        for _ in 0..100 {
+            tick.come_soon();
+            tick.disarm();
+            assert_eq!(next(&tick), Duration::ZERO);
+            assert!(!tick.came());
+            tick.arm();
+            assert!(next(&tick) > Duration::from_secs(1));
+            tick.come_soon();
+            assert!(tick.came());
+        }
+        tick.delete();
     }
 }

@@ -28,8 +28,10 @@ pub(crate) fn user_interrupt(_vector: u64) {
 fn run(sent: bool) {
     let Some(worker) = worker::current() else { return };
     let _errno = KeepErrno::new();
+    // A timer whose tick was to come soon stands for a signal.
+    let soon = sent || worker.tick.came();
     if here::tcb().is_none() || this_thread::in_tick() {
-        if sent && worker.vp.is_busy() {
+        if soon && worker.vp.is_busy() {
             worker.tick.come_soon();
         }
         return;
