@@ -259,6 +259,7 @@ fn a_process_that_ends_inside_an_epoch_is_an_error_of_the_others() {
         "complete",
         "wait",
         "holder",
+        "lock_all",
         "flush",
         "created",
         "request",

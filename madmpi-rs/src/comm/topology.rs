@@ -41,10 +41,8 @@ pub(crate) fn with_reordered(
         return with_topology(comm, count, Topology::Cart(cart));
     };
     let rank = order.iter().position(|&member| member == comm.rank());
-    let place = SplitKey {
-        colour: u64::from(rank.is_some()),
-        key: rank.map_or(0, |rank| rank as i32),
-    };
+    let place =
+        SplitKey { colour: u64::from(rank.is_some()), key: rank.map_or(0, |rank| rank as i32) };
     let new = comm.split(place)?;
     if let Some(new) = &new {
         new.set_topology(Arc::new(Topology::Cart(cart)));

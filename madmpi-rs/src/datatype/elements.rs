@@ -148,9 +148,9 @@ impl Elements {
         std::ptr::with_exposed_provenance_mut(self.at)
     }
 
-    /// Bytes of data.
+    /// Bytes of data. More than can be counted are as many as can be, which no memory holds.
     pub(crate) fn len(&self) -> usize {
-        self.datatype.size * self.count as usize
+        self.datatype.size.saturating_mul(self.count as usize)
     }
 
     /// `count` elements that begin at the one with the number `first`.

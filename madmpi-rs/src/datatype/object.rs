@@ -67,14 +67,15 @@ impl Datatype {
     }
 
     /// The offset of the data of `count` elements from the address of the first one, and their length including gaps:
-    /// for memory that is to hold them.
+    /// for memory that is to hold them. More than there is address space stays more.
     pub(crate) fn span(&self, count: usize) -> (isize, usize) {
         let (low, high) = self.shape.part.true_bounds();
         if count == 0 {
             return (0, 0);
         }
-        let last = self.extent.wrapping_mul(count as isize - 1);
-        (low.wrapping_add(last.min(0)), (high - low) as usize + last.unsigned_abs())
+        let last = self.extent.saturating_mul(count as isize - 1);
+        let len = ((high - low) as usize).saturating_add(last.unsigned_abs());
+        (low.saturating_add(last.min(0)), len)
     }
 
     /// The number of basic elements in the first `bytes` of data. `None`: the last one is not whole.

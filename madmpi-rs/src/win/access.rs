@@ -222,7 +222,7 @@ pub(crate) fn accumulate(
     for elements in from.iter().chain(&result).chain(&compare) {
         check(win, &target, elements, request)?;
     }
-    if target.len() == 0 {
+    if target.len == 0 {
         return Ok(None);
     }
     let (kind, row) = basic(&target.datatype)?;
@@ -235,8 +235,8 @@ pub(crate) fn accumulate(
     }
     let operand = match &from {
         Some(from) => packed(from)?,
-        None if target.len() <= UNUSED.len() => Packed::Row(&UNUSED[..target.len()]),
-        None => Packed::Copy(vec![0; target.len()].into()),
+        None if target.len <= UNUSED.len() => Packed::Row(&UNUSED[..target.len]),
+        None => Packed::Copy(vec![0; target.len].into()),
     };
     let compare = compare.as_ref().map(packed).transpose()?;
     let update = match &compare {

@@ -102,22 +102,18 @@ pub(crate) fn create(comm: &Comm, wanted: &Wanted) -> Result<MPI_Win, Fault> {
         return Err(Fault::new(MPI_ERR_RMA_SHARED, why));
     }
     let rank = comm.rank() as usize;
-    let allocated = match segment {
-        None if flavor == MPI_WIN_FLAVOR_ALLOCATE => Some(Allocated::new(size)?),
-        _ => None,
+    let (allocated, bases) = match segment {
+        None if flavor == MPI_WIN_FLAVOR_ALLOCATE => {
+            let (memory, bases) = allocate(&comm, size)?;
+            (Some(memory), bases)
+        }
+        _ => (None, cards.iter().map(|card| card.base).collect()),
     };
     let base = allocated.as_ref().map_or(base, Allocated::address);
-    // The addresses of memory that was allocated just now.
-    let [bases, _] = match flavor {
-        MPI_WIN_FLAVOR_ALLOCATE if segment.is_none() => {
-            Agreement::of_comm(&comm)?.gather([base as u64])?
-        }
-        _ => [cards.iter().map(|card| [card.base as u64]).collect(), Vec::new()],
-    };
     let places = places(flavor, &cards);
     let mapped = flavor == MPI_WIN_FLAVOR_ALLOCATE || flavor == MPI_WIN_FLAVOR_SHARED;
     let member = |number: usize| {
-        let (card, there) = (&cards[number], bases[number][0] as usize);
+        let (card, there) = (&cards[number], bases[number]);
         let reach = match &segment {
             Some(segment) if mapped => Reach::Here(segment.memory() + places[number]),
             _ if number == rank => Reach::Here(there),
@@ -169,6 +165,22 @@ pub(crate) fn create(comm: &Comm, wanted: &Wanted) -> Result<MPI_Win, Fault> {
         exposure: KernelMutex::new(None),
         shown,
     })
+}
+
+/// Allocates this member's memory, which is not shared; with the addresses of all.
+///
+/// # Errors
+/// At all members: one of them has no memory.
+fn allocate(comm: &Comm, size: usize) -> Result<(Allocated, Vec<usize>), Fault> {
+    let own = Allocated::new(size);
+    let base = own.as_ref().map_or(0, Allocated::address) as u64;
+    let [said, _] = Agreement::of_comm(comm)?.gather([base, own.is_ok().into()])?;
+    let own = own?;
+    if let Some(without) = said.iter().position(|&[_, ok]| ok == 0) {
+        let why = format!("rank {without} has no memory for its part of the window");
+        return Err(Fault::new(MPI_ERR_NO_MEM, why));
+    }
+    Ok((own, said.into_iter().map(|[base, _]| base as usize).collect()))
 }
 
 /// Where the members' parts begin in the memory of the segment.
@@ -246,6 +258,9 @@ pub(crate) fn free(win: &Win) -> Result<(), Fault> {
     let flushed = win.remote().map_or(Ok(()), |remote| remote.flush(&win.everyone));
     let met = win.comm.coll_group()?.barrier().wait();
     if let Ok(remote) = win.remote() {
+        if met.is_err() {
+            remote.service.close();
+        }
         remote.service.stop();
     }
     met?;

@@ -195,8 +195,10 @@ impl Remote {
         if unanswered.load(Ordering::Relaxed) >= MOST {
             self.flush(&[rank])?;
         }
+        self.send(rank, self.comm.internal_tag(REQUEST), request.encode())?;
+        // Only now: the flush of another thread that counts it is behind it on its way.
         unanswered.fetch_add(1, Ordering::Relaxed);
-        self.send(rank, self.comm.internal_tag(REQUEST), request.encode())
+        Ok(())
     }
 
     /// Remembers an access for the next flush; returns it for the program's request.
@@ -386,18 +388,43 @@ impl Remote {
     /// Waits for the locks of members.
     ///
     /// # Errors
-    /// A member has died.
+    /// A member has died. No lock is held.
     pub(super) fn lock(&self, ranks: &[usize], exclusive: bool) -> Result<(), Fault> {
-        let mut replies = Vec::with_capacity(ranks.len());
+        let mut asked = Vec::with_capacity(ranks.len());
+        let mut result = Ok(());
         for &rank in ranks {
-            let (number, process) = (self.number(), self.members[rank].process);
-            let tag = self.comm.internal_tag(REPLY | number);
-            replies.push(self.comm.session.irecv(process, tag, vec![0; 8])?);
-            let bare = Request::bare(Kind::Lock, number);
-            let request = Request { operator: exclusive.into(), ..bare };
-            self.send(rank, self.comm.internal_tag(REQUEST), request.encode())?;
+            match self.ask_for_lock(rank, exclusive) {
+                Ok(reply) => asked.push((rank, reply)),
+                Err(fault) => {
+                    result = Err(fault);
+                    break;
+                }
+            }
         }
-        replies.into_iter().try_for_each(status_of)
+        let mut granted = Vec::with_capacity(asked.len());
+        for (rank, reply) in asked {
+            let status = status_of(reply);
+            if status.is_ok() {
+                granted.push(rank);
+            }
+            result = result.and(status);
+        }
+        if result.is_err() {
+            // To members that are gone it does not matter.
+            granted.into_iter().for_each(|rank| drop(self.unlock(rank)));
+        }
+        result
+    }
+
+    /// Returns the receive of the answer.
+    fn ask_for_lock(&self, rank: usize, exclusive: bool) -> Result<newmad::Request, Fault> {
+        let (number, process) = (self.number(), self.members[rank].process);
+        let tag = self.comm.internal_tag(REPLY | number);
+        let reply = self.comm.session.irecv(process, tag, vec![0; 8])?;
+        let bare = Request::bare(Kind::Lock, number);
+        let request = Request { operator: exclusive.into(), ..bare };
+        self.send(rank, self.comm.internal_tag(REQUEST), request.encode())?;
+        Ok(reply)
     }
 
     /// Gives the lock of a member back.

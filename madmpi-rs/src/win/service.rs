@@ -14,11 +14,12 @@
 use core::ffi::c_int;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 use marcel::plumbing::KernelMutex;
 use newmad::raw::{Memory, Trusted};
 use newmad::{SendOptions, Status};
+use pioman::Completion;
 
 use super::layout::{self, Run};
 use super::lock_queue::{LockQueue, Waiter};
@@ -47,7 +48,14 @@ pub(super) struct Service {
     inbox: KernelMutex<VecDeque<Received>>,
     /// How often a receive was over since the thread that serves has begun; 0: no thread serves.
     serving: AtomicU32,
+    /// Whether requests still reach the memory. Held while one is done.
+    open: KernelMutex<bool>,
     origins: KernelMutex<HashMap<u32, Origin>>,
+    /// Messages under way from and to the window's memory.
+    under_way: AtomicUsize,
+    /// `idle` is to tell when there are none.
+    closing: AtomicBool,
+    idle: Completion,
     queue: KernelMutex<LockQueue>,
     /// The window's memory, if the library has allocated it: messages that are under way keep it.
     _memory: Option<Allocated>,
@@ -109,7 +117,11 @@ impl Service {
             locks: Locks::default(),
             inbox: KernelMutex::default(),
             serving: AtomicU32::new(0),
+            open: KernelMutex::new(true),
             origins: KernelMutex::default(),
+            under_way: AtomicUsize::new(0),
+            closing: AtomicBool::new(false),
+            idle: Completion::new(),
             queue: KernelMutex::default(),
             _memory: memory,
         });
@@ -121,6 +133,31 @@ impl Service {
     pub(super) fn stop(&self) {
         let bytes = Request::bare(Kind::Stop, 0).encode();
         self.send(self.comm.session.rank(), self.comm.internal_tag(REQUEST), bytes);
+    }
+
+    /// Has requests not reach the memory any more, and waits for the messages that do: members may still send some, since they
+    /// could not all be waited for.
+    ///
+    /// # Blocking
+    /// The calling thread, until the messages have arrived or their other sides have died.
+    pub(super) fn close(&self) {
+        *self.open.lock() = false;
+        self.closing.store(true, Ordering::SeqCst);
+        if self.under_way.load(Ordering::SeqCst) == 0 {
+            return;
+        }
+        while let Some(awaited) = self.comm.session.awaited(&self.idle).pending() {
+            awaited.wait();
+        }
+    }
+
+    /// A message from or to the memory is over.
+    fn over(&self) {
+        // The other order than in `close`: one of the two sees the other.
+        if self.under_way.fetch_sub(1, Ordering::SeqCst) == 1 && self.closing.load(Ordering::SeqCst)
+        {
+            self.idle.complete();
+        }
     }
 
     /// Receives the next request.
@@ -166,7 +203,11 @@ impl Service {
         if request.kind == Kind::Stop {
             return;
         }
-        if let Err(fault) = self.answer(status.source, &request) {
+        let answered = {
+            let open = self.open.lock();
+            self.answer(status.source, &request, *open)
+        };
+        if let Err(fault) = answered {
             self.failed(status.source, fault.class);
             if matches!(request.kind, Kind::Get | Kind::Fetch | Kind::Swap) {
                 // Shorter than what is expected.
@@ -178,9 +219,14 @@ impl Service {
 
     /// # Errors
     /// The request names memory that is not the window's, or makes no sense.
-    fn answer(self: &Arc<Service>, from: u32, request: &Request<'_>) -> Result<(), Fault> {
+    fn answer(
+        self: &Arc<Service>,
+        from: u32,
+        request: &Request<'_>,
+        open: bool,
+    ) -> Result<(), Fault> {
         let Request { number, len, runs, data, .. } = request;
-        if !self.exposed.has(runs) {
+        if !open && !runs.is_empty() || !self.exposed.has(runs) {
             self.discard(from, request);
             return Err(Fault::new(MPI_ERR_RMA_RANGE, "memory that is not the window's"));
         }
@@ -201,8 +247,12 @@ impl Service {
                 let sent =
                     self.comm.session.isend_with(from, tag, target.memory, SendOptions::new());
                 if let Ok(sent) = sent {
+                    self.under_way.fetch_add(1, Ordering::SeqCst);
                     let service = self.clone();
-                    sent.on_done(move |_| drop((target, service)));
+                    sent.on_done(move |_| {
+                        drop(target);
+                        service.over();
+                    });
                 }
             }
             Kind::Accumulate | Kind::Fetch | Kind::Swap => self.update(from, request)?,
@@ -275,10 +325,14 @@ impl Service {
         self.origins.lock().entry(from).or_default().coming += 1;
         let service = self.clone();
         match receive {
-            Ok(receive) => receive.on_done(move |received| {
-                drop(target);
-                service.came(from, received.is_ok());
-            }),
+            Ok(receive) => {
+                self.under_way.fetch_add(1, Ordering::SeqCst);
+                receive.on_done(move |received| {
+                    drop(target);
+                    service.came(from, received.is_ok());
+                    service.over();
+                });
+            }
             Err(_) => service.came(from, false),
         }
     }

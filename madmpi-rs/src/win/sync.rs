@@ -47,8 +47,13 @@ pub(super) fn flush_members(win: &Win, ranks: &[usize]) -> Result<(), Fault> {
 fn take(win: &Win, ranks: &[usize], exclusive: bool) -> Result<(), Fault> {
     match &win.way {
         Way::Memory { segment, .. } => {
-            let lock = |&rank: &usize| segment.locks(rank).epoch.lock(exclusive, &|| win.alive());
-            ranks.iter().try_for_each(lock)?;
+            for (taken, &rank) in ranks.iter().enumerate() {
+                let locked = segment.locks(rank).epoch.lock(exclusive, &|| win.alive());
+                if let Err(fault) = locked {
+                    give_back(win, &ranks[..taken], exclusive)?;
+                    return Err(fault);
+                }
+            }
         }
         Way::Messages(remote) => remote.lock(ranks, exclusive)?,
     }

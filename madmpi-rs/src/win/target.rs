@@ -36,6 +36,8 @@ pub(super) struct Target {
     pub(super) reach: Reach,
     pub(super) count: usize,
     pub(super) datatype: Ref<Datatype>,
+    /// Bytes of data.
+    pub(super) len: usize,
 }
 
 impl Target {
@@ -56,13 +58,13 @@ impl Target {
             let why = "call MPI_Type_commit before using it in an access";
             return Err(Fault::argument(MPI_ERR_TYPE, "target_datatype", "not committed", why));
         }
+        // Elements without extent may be more than bytes can be counted, at one place.
+        let Some(len) = datatype.size.checked_mul(count) else {
+            let why = "the elements have more bytes than there can be";
+            return Err(Fault::argument(MPI_ERR_COUNT, "target_count", at.count, why));
+        };
         let reach = win.reach(rank, at.disp, count, &datatype)?;
-        Ok(Some(Target { rank, reach, count, datatype }))
-    }
-
-    /// Bytes of data.
-    pub(super) fn len(&self) -> usize {
-        self.datatype.size * self.count
+        Ok(Some(Target { rank, reach, count, datatype, len }))
     }
 }
 
@@ -143,7 +145,7 @@ fn named(mut fault: Fault, role: &str) -> Fault {
 /// The origin's data have another length.
 #[inline]
 pub(super) fn same_length(target: &Target, origin: &Elements) -> Result<(), Fault> {
-    let (here, there) = (origin.len(), target.len());
+    let (here, there) = (origin.len(), target.len);
     if here == there {
         return Ok(());
     }

@@ -50,9 +50,24 @@ int main(int argc, char **argv) {
     expect("allocate, no address for the base", MPI_Win_allocate(8, 1, MPI_INFO_NULL, MPI_COMM_SELF, NULL, &win), MPI_ERR_ARG, "MPI_Win_allocate", "baseptr");
     expect("allocate, more than there is", MPI_Win_allocate((MPI_Aint)1 << 62, 1, MPI_INFO_NULL, MPI_COMM_SELF, &base, &win), MPI_ERR_NO_MEM, "MPI_Win_allocate", "memory");
     expect("allocate, freed info", MPI_Win_allocate(8, 1, (MPI_Info)12345, MPI_COMM_SELF, &base, &win), MPI_ERR_INFO, "MPI_Win_allocate", "info");
+    expect("allocate, more than there is at one rank", MPI_Win_allocate(rank == 1 ? (MPI_Aint)1 << 62 : 8, 1, MPI_INFO_NULL, world, &base, &win), MPI_ERR_NO_MEM, "MPI_Win_allocate", "memory");
 
     MPI_Win_allocate(n * sizeof(int), sizeof(int), MPI_INFO_NULL, world, &memory, &win);
     MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
+
+    /* A count by which the number of bytes overflows: 2^62 + 1 ints at every second place, and at the same place. */
+    MPI_Datatype sparse, stacked;
+    MPI_Type_create_resized(MPI_INT, 0, 8, &sparse);
+    MPI_Type_create_resized(MPI_INT, 0, 0, &stacked);
+    MPI_Type_commit(&sparse);
+    MPI_Type_commit(&stacked);
+    MPI_Win_lock(MPI_LOCK_SHARED, other, 0, win);
+    expect("put, more bytes than there can be, apart", MPI_Put_c(words, 1, MPI_INT, other, 0, ((MPI_Count)1 << 62) + 1, sparse, win), MPI_ERR_COUNT, "MPI_Put_c", "target_count");
+    expect("put, more bytes than there can be, at one place", MPI_Put_c(words, 1, MPI_INT, other, 0, ((MPI_Count)1 << 62) + 1, stacked, win), MPI_ERR_COUNT, "MPI_Put_c", "target_count");
+    expect("put, more places than there are", MPI_Put_c(words, 1, MPI_INT, other, 0, ((MPI_Count)1 << 60) + 1, sparse, win), MPI_ERR_RMA_RANGE, "MPI_Put_c", "target_disp");
+    MPI_Win_unlock(other, win);
+    MPI_Type_free(&sparse);
+    MPI_Type_free(&stacked);
 
     /* No epoch, or another one. */
     expect("put, no epoch", MPI_Put(words, 1, MPI_INT, other, 0, 1, MPI_INT, win), MPI_ERR_RMA_SYNC, "MPI_Put", "epoch");

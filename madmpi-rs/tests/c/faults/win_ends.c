@@ -83,6 +83,18 @@ int main(int argc, char **argv) {
         }
         MPI_Recv(mine, 1, MPI_INT, 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         code = MPI_Win_lock(rank == 0 ? MPI_LOCK_SHARED : MPI_LOCK_EXCLUSIVE, 0, 0, win);
+    } else if (is(mode, "lock_all")) { /* whoever does not get all locks holds none */
+        if (rank == 1)
+            leave(how);
+        while (code == MPI_SUCCESS && MPI_Wtime() < until) {
+            code = MPI_Win_lock_all(0, win);
+            if (code == MPI_SUCCESS)
+                code = MPI_Win_unlock_all(win);
+        }
+        if (MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 2 - rank, 0, win) == MPI_SUCCESS)
+            MPI_Win_unlock(2 - rank, win);
+        else
+            code = MPI_ERR_OTHER;
     } else { /* "flush", "created", "request", "accumulate": passive epochs */
         if (rank == 1) {
             MPI_Recv(mine, 1, MPI_INT, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
@@ -110,7 +122,7 @@ int main(int argc, char **argv) {
         MPI_Win_complete(win);
     else if (is(mode, "fence"))
         MPI_Win_fence(MPI_MODE_NOSUCCEED, win);
-    else if (!is(mode, "start") && !is(mode, "wait") && !is(mode, "holder"))
+    else if (!is(mode, "start") && !is(mode, "wait") && !is(mode, "holder") && !is(mode, "lock_all"))
         MPI_Win_unlock(1, win);
     MPI_Error_class(MPI_Win_free(&win), &freed);
     const char *told = class == MPI_SUCCESS ? "nothing" : class == MPI_ERR_PROC_ABORTED ? "it is gone" : "else";
