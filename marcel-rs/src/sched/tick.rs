@@ -99,8 +99,7 @@ impl Tick {
         self.timer.load(Acquire) != NONE
     }
 
-    /// Ticks soon, and from then on at its pace. In the handler, on the kernel thread that made the timer. (Another
-    /// thread that starts it at the same time may have it tick at its pace at once.)
+    /// Ticks soon, and from then on at its pace. In the handler, on the kernel thread that made the timer.
     ///
     /// A tick that is to come soon already is not put off: signals may come faster than that for as long as they like.
     pub(crate) fn come_soon(&self) {
@@ -136,7 +135,10 @@ impl Tick {
 
     fn set(&self, on: bool) {
         self.set_first(if on { First::Period } else { First::Never });
-        self.soon.store(false, SeqCst);
+        // A signal that came in between, or another thread's, has been overridden.
+        if self.soon.swap(false, SeqCst) && on && !self.soon.swap(true, SeqCst) {
+            self.set_first(First::Soon);
+        }
     }
 
     /// Sets the timer: when it expires first. After that it expires at its pace.

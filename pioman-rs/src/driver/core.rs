@@ -86,16 +86,18 @@ impl Driver {
         self.registry.pin().poll(point)
     }
 
-    /// Polls until nothing is left, within bounds: events coalesce, and one wake-up may stand for many.
-    pub(super) fn drain(&self, point: Point, sources: &Pinned<'_>, these: u64) -> bool {
-        let mut found = false;
+    /// Polls until nothing is left, within bounds: events coalesce, and one wake-up may stand for many. A bit for each source
+    /// that had some.
+    pub(super) fn drain(&self, point: Point, sources: &Pinned<'_>, these: u64) -> u64 {
+        let mut all = 0;
         for _ in 0..1000 {
-            if !sources.poll_these(point, these) {
+            let found = sources.poll_each(point, these);
+            if found == 0 {
                 break;
             }
-            found = true;
+            all |= found;
         }
-        found
+        all
     }
 
     /// A look for events of a thread that will look again has ended ([`Offers::looked`]).
@@ -208,7 +210,7 @@ impl Driver {
                 return;
             }
             // Arming may have treated the event that it found.
-            let found = self.drain(point, sources, plan.block | plan.interrupt);
+            let found = self.drain(point, sources, plan.block | plan.interrupt) != 0;
             if vain && !found {
                 // Another thread holds what is needed to arm, or the event that is there. If the kernel has taken that
                 // thread's core away, perhaps for this one, it gets it back sooner.

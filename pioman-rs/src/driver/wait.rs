@@ -3,8 +3,8 @@
 //! For how long, and whether at all, the source's policy says ([`crate::policy`]), which is asked again while the wait
 //! goes on.
 //!
-//! An event that was another's begins a new *gap*: the next one may come as soon, so the policy is asked as if the wait had
-//! just begun, and learns how long gaps are. (Rank 0 puts 8 bytes at a time into the memory of rank 1, which waits for its
+//! An event of the same source that was another's begins a new *gap*: the next one may come as soon, so the policy is asked as
+//! if the wait had just begun, and learns how long gaps are. (Rank 0 puts 8 bytes at a time into the memory of rank 1, which waits for its
 //! next collective: by the length of that wait no poll pays, by the gaps each one does.)
 //!
 //! A green thread that is to sleep parks: its virtual processor, if it has nothing else to do, leads (`idle`). A plain
@@ -55,8 +55,8 @@ struct Wait<'a> {
     waited: Duration,
     /// How long it had waited when the present gap began.
     gap: Duration,
-    /// A poll has found an event since the policy was asked.
-    found: bool,
+    /// A bit for each source of which a poll has found an event since the policy was asked.
+    found: u64,
     /// A leader that left has chosen this thread to lead.
     appointed: bool,
     /// A green thread that polls lets the scheduler look after this time.
@@ -164,7 +164,7 @@ impl Wait<'_> {
                 self.driver.advisor.refresh(&sources, slot);
             }
         }
-        if !done && std::mem::take(&mut self.found) {
+        if !done && self.has_found() {
             let _ = self.look();
             self.begin_gap(&self.driver.registry.pin(), &self.driver.machine.snapshot());
         }
@@ -177,6 +177,13 @@ impl Wait<'_> {
             sources.registry().counts().waited(slot, self.waited);
         }
         self.driver.advisor.tell(sources, &self.question, load);
+    }
+
+    /// Whether polls have found events of the source that is waited for, or of any where that is not known, since this was
+    /// asked last.
+    fn has_found(&mut self) -> bool {
+        let own = self.question.slot.map_or(u64::MAX, |slot| 1 << (slot % MAX));
+        std::mem::take(&mut self.found) & own != 0
     }
 
     /// An event has come that was another's.
@@ -229,7 +236,7 @@ impl Wait<'_> {
             let others = self.hinders_others();
             if others || until.is_some_and(|time| self.question.waited >= time) {
                 load = self.driver.machine.snapshot();
-                if std::mem::take(&mut self.found) {
+                if self.has_found() {
                     self.driver.advisor.history(&sources, &self.question).polled(true);
                     self.begin_gap(&sources, &load);
                 }
@@ -269,12 +276,12 @@ impl Wait<'_> {
     fn poll_some(&mut self, sources: &Pinned<'_>, polls: u64) -> bool {
         let polls_per_look = if self.driver.offers.are_taken() { 1 } else { POLLS_PER_LOOK };
         for _ in 0..polls_per_look {
-            let found = sources.poll_these(Point::Wait, polls);
+            let found = sources.poll_each(Point::Wait, polls);
             if self.completion.is_done() {
                 return true;
             }
             self.found |= found;
-            if found && marcel::plumbing::others_runnable() {
+            if found != 0 && marcel::plumbing::others_runnable() {
                 return false; // it was for a thread that waits for our virtual processor now
             }
             if self.driver.tasks.pending() {
@@ -334,7 +341,7 @@ impl Wait<'_> {
             let leaves =
                 method == Method::Dedicated || machine.progresses() && !machine.points.block;
             if ticks.is_some() || !leaves {
-                self.found |= self.driver.registry.pin().poll_these(Point::Wait, polls);
+                self.found |= self.driver.registry.pin().poll_each(Point::Wait, polls);
             }
         }
     }
@@ -355,14 +362,15 @@ impl Wait<'_> {
         sleeper.fd().and_then(|fd| set.add_sleeper(fd)).is_ok()
     }
 
-    /// A kernel thread, whose sleeper is in the set, sleeps on behalf of all, then looks for events; whether there were any.
+    /// A kernel thread, whose sleeper is in the set, sleeps on behalf of all, then looks for events; a bit for each source that
+    /// had some.
     fn lead(
         &self,
         leader: &Leader<'_>,
         latch: &Latch,
         sleeper: &Sleeper,
         until: Option<Instant>,
-    ) -> bool {
+    ) -> u64 {
         let driver = self.driver;
         let set = &driver.leadership.set;
         let sources = driver.registry.pin();
@@ -472,7 +480,7 @@ pub(crate) fn wait_owing(
         start: None,
         waited: Duration::ZERO,
         gap: Duration::ZERO,
-        found: false,
+        found: 0,
         appointed: false,
         turn: TURN,
         patience: PATIENCE,

@@ -172,7 +172,7 @@ impl Shared {
             sources.acknowledge(reported);
             let due = polling_mode.polls() | seldom.due(driver, &sources);
             let these = driver.awaited() | reported | due;
-            let found = driver.drain(Point::Block, &sources, these);
+            let found = driver.drain(Point::Block, &sources, these) != 0;
             set.woken(found);
             drop(pacer);
             polling_mode.looked(&sources, found);

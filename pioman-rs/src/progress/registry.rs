@@ -269,9 +269,16 @@ impl<'a> Pinned<'a> {
     /// Polls those whose bit is set; true if any did something.
     #[inline]
     pub(crate) fn poll_these(&self, point: Point, mask: u64) -> bool {
+        self.poll_each(point, mask) != 0
+    }
+
+    /// Polls those whose bit is set; a bit for each that did something.
+    #[inline]
+    pub(crate) fn poll_each(&self, point: Point, mask: u64) -> u64 {
         let counts = &self.registry.counts;
-        self.these(mask).fold(false, |found, (index, registered)| {
-            counts.poll(self.slot, point, index, &*registered.source) | found
+        self.these(mask).fold(0, |found, (index, registered)| {
+            let did = counts.poll(self.slot, point, index, &*registered.source);
+            found | u64::from(did) << index
         })
     }
 

@@ -122,7 +122,8 @@ pub trait Policy: Send + Sync {
     /// How events of `request` are looked for from now on.
     fn choose(&self, request: &Request<'_>, load: &Snapshot) -> Choice;
 
-    /// A wait has ended after [`Request::waited`].
+    /// What was waited for has come after [`Request::waited`]: the wait's end, or an event of the same source that was
+    /// another's, from which on time is counted anew.
     fn completed(&self, request: &Request<'_>, load: &Snapshot) {
         let _ = (request, load);
     }
