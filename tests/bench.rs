@@ -113,7 +113,7 @@ fn without_progression_the_sender_waits_for_the_computation() {
             "--compute-us",
             "20000",
             "--iters",
-            "3",
+            "20",
             "--rounds",
             "1",
         ],
@@ -338,7 +338,8 @@ fn a_worker_that_fails_ends_the_bench_with_its_reason() {
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(out(&output), "");
     assert!(err(&output).contains("PIOM_BUSY_WAIT_USEC"), "{}", err(&output));
-    let output = run(&["bench", "idle", "--seconds", "600", "--driver", "shm", "--timeout", "1"]);
+    // Until then both have to run: one that has not begun has nothing to say.
+    let output = run(&["bench", "idle", "--seconds", "600", "--driver", "shm", "--timeout", "15"]);
     assert_eq!(output.status.code(), Some(1));
     let said = err(&output);
     assert!(said.contains("time limit"), "{said}");

@@ -27,17 +27,12 @@ impl Server {
         let numbers = ["--connections", &connections, "--requests", &requests];
         echo(mode, &[&["ask", &self.1], &numbers[..]].concat())
     }
-}
 
-impl Server {
-    /// What it has open without any client, once it has made what it makes at the first.
-    fn descriptors_at_rest(&self, mode: &str) -> usize {
-        assert!(finish(self.ask(mode, 1, 1).spawn().unwrap()).status.success());
-        let look = |_| {
-            std::thread::sleep(Duration::from_millis(20));
-            descriptors(self.0.id())
-        };
-        (0..25).map(look).min().unwrap()
+    /// Sockets that it has open: the one that listens, and one for each client that it has accepted.
+    fn sockets(&self) -> usize {
+        let Ok(open) = std::fs::read_dir(format!("/proc/{}/fd", self.0.id())) else { return 0 };
+        let targets = open.flatten().filter_map(|one| std::fs::read_link(one.path()).ok());
+        targets.filter(|target| target.to_string_lossy().starts_with("socket:")).count()
     }
 }
 
@@ -99,10 +94,10 @@ fn clients_of_a_killed_server_end_with_an_error() {
     for mode in ["mono", "smp"] {
         let mut server = Server::start(mode);
         let n = many();
-        let before = server.descriptors_at_rest(mode);
+        let before = server.sockets();
         let client = server.ask(mode, n, 1_000_000).spawn().unwrap();
         // All of them: one that is refused would be another failure.
-        let connected = || descriptors(server.0.id()) >= before + n;
+        let connected = || server.sockets() >= before + n;
         assert!(eventually(connected), "the client does not connect");
         server.0.kill().unwrap();
         let client = finish(client);

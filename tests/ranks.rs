@@ -179,7 +179,7 @@ fn a_dump_shows_ranks_by_number_with_their_calls() {
     let waits = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/waits.c"));
     let waits = compile(&prefix().join("bin/mpicc"), waits, "ranks");
     let args =
-        ["run", "-n", "4", "--ranks-per-process", "2", "--timeout", "5", "--dump-on-timeout"];
+        ["run", "-n", "4", "--ranks-per-process", "2", "--timeout", "15", "--dump-on-timeout"];
     let output = mad(&args).arg("--tag-output").arg(waits).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     let said = err(&output);

@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use marcel::blocking::export;
 use marcel::sync::Semaphore;
@@ -163,7 +163,13 @@ fn a_runtime_that_stops_waits_for_the_calls_that_run() {
         // The second call is queued once its virtual processor has come back to run this.
         runtime.spawn(|| ()).join().unwrap();
         let dropping = std::thread::spawn(move || drop(runtime));
-        std::thread::sleep(Duration::from_millis(50));
+        // Only the stop ends it: from now on no call begins.
+        let limit = Instant::now() + Duration::from_secs(60);
+        while !waiting.is_finished() {
+            assert!(Instant::now() < limit, "who waits for the pool is not unwound");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        std::thread::sleep(Duration::from_millis(20));
         assert!(!dropping.is_finished() && !ended.load(SeqCst));
         writer.write_all(b"at last").unwrap();
         drop(writer);

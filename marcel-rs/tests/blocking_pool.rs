@@ -149,7 +149,12 @@ fn under_a_limit() -> i32 {
     assert_eq!((made.len(), pool_threads()), (50, 1));
     // The limit is gone: the pool grows again.
     limit(&before);
-    calls();
+    runtime.run(|| {
+        let meeting = Barrier::new(2);
+        marcel::scope(|scope| {
+            (0..2).for_each(|_| drop(scope.spawn(|| export(|| meeting.wait()))));
+        });
+    });
     assert!(pool_threads() > 1);
     drop(runtime);
     0

@@ -65,6 +65,7 @@ fn child(name: &str) {
     let output = std::process::Command::new(std::env::current_exe().unwrap())
         .args(["--exact", name, "--nocapture", "--test-threads=1"])
         .env("MARCEL_TEST_CHILD", "1")
+        .env("MALLOC_ARENA_MAX", "1") // an arena for each thread takes address space, too
         .output()
         .unwrap();
     let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();

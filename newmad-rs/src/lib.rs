@@ -84,6 +84,8 @@ mod run;
 pub mod sampling;
 #[cfg(not(loom))]
 mod session;
+#[cfg_attr(loom, allow(dead_code, unused_imports))]
+mod shared_locks;
 #[cfg(not(loom))]
 pub mod strategy;
 mod sync;

@@ -18,3 +18,8 @@ pub mod choices {
 pub mod control_network {
     pub use crate::connect::network::simulation::{Counts, requests};
 }
+
+/// Locks in memory that processes share.
+pub mod shared_locks {
+    pub use crate::shared_locks::*;
+}

@@ -14,7 +14,7 @@ const MESSAGES: usize = 3000;
 /// The smallest credit that there is.
 const SMALL: (&str, &str) = ("NMAD_EAGER_CREDIT", "1024");
 /// Far more than any of these takes; without credit they never end.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Runs in the processes that the other tests start; does nothing otherwise.
 #[test]

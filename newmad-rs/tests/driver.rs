@@ -86,7 +86,7 @@ fn death() -> Result<(), Error> {
         Err(Error::PeerDied { rank: 1, cause: Cause::Vanished }) => {}
         other => panic!("{other:?}"),
     }
-    assert!(start.elapsed() < Duration::from_secs(10), "noticed after {:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(40), "noticed after {:?}", start.elapsed());
     assert_eq!(session.recv(1, 1, &mut words)?.len, 10);
     session.close()
 }

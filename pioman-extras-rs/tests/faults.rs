@@ -22,7 +22,7 @@ use pioman_extras::server::{Outcome, Pending, Server};
 
 const SCENARIO: &str = "PIOMAN_FAULTS_SCENARIO";
 /// After so long a process hangs.
-const LIMIT: Duration = Duration::from_secs(40);
+const LIMIT: Duration = Duration::from_secs(240);
 const FOREVER: Duration = Duration::from_secs(1000);
 
 /// Runs a scenario; how it has ended, and what it has said.
@@ -198,7 +198,7 @@ fn fork(f: impl FnOnce() -> i32) -> i32 {
         // SAFETY: ends the child.
         unsafe { libc::_exit(code) };
     }
-    let (mut status, limit) = (0, Instant::now() + LIMIT / 2);
+    let (mut status, limit) = (0, Instant::now() + LIMIT / 4);
     loop {
         // SAFETY: our child; a writable integer.
         match unsafe { libc::waitpid(child, &mut status, libc::WNOHANG) } {
@@ -226,7 +226,8 @@ fn end(how: &str) {
             // Nobody but green threads waits, and those are unwound.
             let manager = Arc::downgrade(runtime.manager());
             drop(runtime);
-            assert!(manager.upgrade().is_none(), "somebody keeps the manager");
+            // A thread of the library may hold it for a moment more.
+            assert!(within_a_minute(|| manager.strong_count() == 0), "the manager is kept");
         }
         "fork" => {
             let manager = runtime.manager().clone();
@@ -272,6 +273,15 @@ fn descriptors() -> usize {
     std::fs::read_dir("/proc/self/fd").unwrap().count()
 }
 
+/// Waits for what threads of the library do a moment later; whether it has come.
+fn within_a_minute(come: impl Fn() -> bool) -> bool {
+    let limit = Instant::now() + Duration::from_secs(60);
+    while !come() && Instant::now() < limit {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    come()
+}
+
 fn kernel_threads() -> usize {
     std::fs::read_dir("/proc/self/task").unwrap().count()
 }
@@ -299,10 +309,7 @@ fn rounds() {
     });
     let growth: Vec<usize> = growth.collect();
     // Threads that were in a call of their own end, and let go of what they have, a moment later.
-    let limit = Instant::now() + Duration::from_secs(10);
-    while (descriptors() > before.0 || kernel_threads() > before.1) && Instant::now() < limit {
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    within_a_minute(|| descriptors() <= before.0 && kernel_threads() <= before.1);
     let after = (descriptors(), kernel_threads(), memory());
     assert!(after.0 <= before.0, "descriptors: {before:?} then {after:?}");
     assert!(after.1 <= before.1, "kernel threads: {before:?} then {after:?}");
@@ -362,7 +369,8 @@ fn few_descriptors() {
     a_little_of_everything().unwrap();
     let before = descriptors();
     with_so_few();
-    assert!(descriptors() <= before, "{before} then {}", descriptors());
+    // A kernel thread lets go of its own a moment later.
+    assert!(within_a_minute(|| descriptors() <= before), "{before} then {}", descriptors());
 }
 
 fn with_so_few() -> (usize, usize) {
@@ -575,7 +583,9 @@ fn a_callback_that_panics_is_counted_and_stops_nobody() {
         })
         .collect();
     done.complete();
+    // A thread of the library may have taken them over, and still be at it.
+    assert!(within_a_minute(|| called.load(SeqCst) >= 6), "{called:?} of 6 were called");
+    assert!(within_a_minute(|| pioman::faults() >= before + 2), "not counted");
     assert_eq!(called.load(SeqCst), 6);
-    assert!(pioman::faults() >= before + 2, "not counted");
     drop(callbacks);
 }

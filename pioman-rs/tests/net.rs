@@ -263,7 +263,11 @@ fn a_nonblocking_socket_does_not_wait() {
 #[test]
 fn connections_are_refused_and_time_out() {
     everywhere(|| {
-        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        // Bound, so that no other test gets the port, and without a listener.
+        let silent =
+            socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+        silent.bind(&std::net::SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+        let free = silent.local_addr().unwrap().as_socket().unwrap();
         assert_eq!(TcpStream::connect(free).unwrap_err().kind(), ErrorKind::ConnectionRefused);
         // The second of two addresses answers.
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -610,6 +614,19 @@ fn a_destructor_that_would_wait_gets_an_error() {
 /// Only calls that are made in the child matter here, so it says what happened by its exit status.
 #[test]
 fn a_child_of_fork_gets_an_error_where_it_would_wait() {
+    // Alone in a process: where other tests run, the child may inherit a lock that one of their threads holds.
+    const ALONE: &str = "PIOMAN_NET_FORKS";
+    if std::env::var_os(ALONE).is_none() {
+        let output = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "a_child_of_fork_gets_an_error_where_it_would_wait", "--nocapture"])
+            .arg("--test-threads=1")
+            .env(ALONE, "1")
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        assert!(output.status.success(), "{}: {text}", output.status);
+        return;
+    }
     let (mut reader, mut writer) = pipe().unwrap();
     writer.write_all(b"x").unwrap();
     reader.read_exact(&mut [0]).unwrap();
@@ -624,9 +641,17 @@ fn a_child_of_fork_gets_an_error_where_it_would_wait() {
         // SAFETY: no destructors, no handlers.
         unsafe { libc::_exit(if told { 7 } else { 8 }) };
     }
-    let mut status = 0;
+    let (mut status, limit) = (0, Instant::now() + Duration::from_secs(60));
     // SAFETY: our child.
-    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+    while unsafe { libc::waitpid(child, &mut status, libc::WNOHANG) } != child {
+        if Instant::now() > limit {
+            // SAFETY: our child.
+            unsafe { libc::kill(child, libc::SIGKILL) };
+            panic!("the child hangs");
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    assert!(libc::WIFEXITED(status), "{status:#x}");
     assert_eq!(libc::WEXITSTATUS(status), 7);
     // The child has not taken the parent's descriptor out of the parent's set.
     let reads = std::thread::spawn(move || reader.read(&mut [0]).unwrap());

@@ -160,6 +160,26 @@ fn every_request_completes_although_its_method_changes_meanwhile() {
     });
 }
 
+/// Waits until the kernel threads of this name, those of other tests among them, have been seen asleep, each at some time.
+fn until_all_sleep(name: &str) {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+    let named: Vec<_> = tasks
+        .map(|task| task.unwrap().path())
+        .filter(|task| std::fs::read_to_string(task.join("comm")).is_ok_and(|s| s.trim() == name))
+        .collect();
+    assert!(!named.is_empty(), "no {name}");
+    let limit = Instant::now() + LIMIT;
+    for task in named {
+        // Of a thread that has ended there is no file any more.
+        while std::fs::read_to_string(task.join("stat"))
+            .is_ok_and(|stat| !stat.rsplit(')').next().unwrap().starts_with(" S"))
+        {
+            assert!(Instant::now() < limit, "{name} does not sleep");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
 /// A thread that sleeps in the kernel is found by who polls from now on, and the other way round.
 #[test]
 fn a_pending_request_is_found_by_the_method_that_it_is_switched_to() {
@@ -176,6 +196,10 @@ fn a_pending_request_is_found_by_the_method_that_it_is_switched_to() {
         std::thread::sleep(Duration::from_millis(5));
         source.set_policy(policy(to)).unwrap();
         std::thread::sleep(Duration::from_millis(5));
+        if to == "always-block" {
+            // A dedicated thread that is off its core may be about to poll by what it was given before.
+            until_all_sleep("pioman-poll0");
+        }
         let dedicated = manager.hits(Point::Dedicated);
         mailbox.deliver();
         waiter.join().unwrap();

@@ -193,11 +193,17 @@ fn what_its_owner_does_not_ask_for_is_found_after_a_while() {
             assert!(Instant::now() < until, "nobody looks");
             std::thread::sleep(Duration::from_millis(1));
         }
-        // Three looks more.
+        // Three looks more, which a busy machine has come late.
         std::thread::sleep(Duration::from_millis(2500));
-        let before = manager.counters().sleeps[1];
-        std::thread::sleep(Duration::from_millis(700));
-        assert!(manager.counters().sleeps[1] <= before + 1, "the watcher still looks");
+        let until = Instant::now() + LIMIT;
+        loop {
+            let before = manager.counters().sleeps[1];
+            std::thread::sleep(Duration::from_millis(700));
+            if manager.counters().sleeps[1] <= before + 1 {
+                break;
+            }
+            assert!(Instant::now() < until, "the watcher still looks");
+        }
         drop(registered);
     }
 }

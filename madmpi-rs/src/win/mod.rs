@@ -6,8 +6,8 @@
 //! |---|---|---|
 //! | when | all are on one machine and newmad's driver is `shm`, or the window is `MPI_Win_allocate_shared`'s | otherwise |
 //! | put, get | copies: memory of `allocate` and `allocate_shared` is mapped by all (`segment`), other memory is reached by the kernel (`foreign`) | requests, and messages of data |
-//! | accumulate | under a lock word in the segment (`mutex`) | requests, which the target's process serves one after the other, under its own lock |
-//! | locks | words in the segment (`fair_lock`) | requests (`lock_queue`) |
+//! | accumulate | under a lock word in the segment | requests, which the target's process serves one after the other, under its own lock |
+//! | locks | words in the segment | requests (`lock_queue`) |
 //! | a target that computes | takes no part | goes on: a sleeping kernel thread of the library wakes up and serves requests (`service`) |
 //!
 //! A process reaches its own memory by copies in both ways. Epochs of groups (`post`, `start`, `complete`, `wait`) are
@@ -40,7 +40,7 @@
 //! | `remote`, `wire`, `service`, `lock_queue` | accesses by messages: the origin's side, requests, the target's side, its lock |
 //! | `update`, `layout`, `foreign`, `memory` | updates; runs of bytes; memory of other processes; memory that is shown |
 //! | `epoch`, `sync`, `active` | which accesses are allowed; fences, locks and flushes; epochs of groups |
-//! | `segment`, `fair_lock`, `mutex`, `futex`, `processes` | memory that members share, its locks, and who is alive |
+//! | `segment`, `processes` | memory that members share with its locks (`newmad::plumbing::shared_locks`), and who is alive |
 
 pub(crate) mod access;
 pub(crate) mod active;
@@ -48,13 +48,10 @@ pub(crate) mod attributes;
 pub(crate) mod create;
 mod direct;
 mod epoch;
-mod fair_lock;
 mod foreign;
-mod futex;
 mod layout;
 mod lock_queue;
 mod memory;
-mod mutex;
 mod processes;
 mod remote;
 mod segment;
@@ -78,7 +75,7 @@ use crate::handle::{Ref, Table};
 use crate::info::Entries;
 use epoch::{Epochs, Exposure};
 use memory::Exposed;
-use mutex::Mutex;
+use newmad::plumbing::shared_locks::SharedMutex;
 use processes::Processes;
 use remote::Remote;
 use segment::Segment;
@@ -226,7 +223,7 @@ impl Win {
     }
 
     /// The lock that updates of a member's memory hold, where they are done in this process.
-    fn update_lock(&self, rank: usize) -> &Mutex {
+    fn update_lock(&self, rank: usize) -> &SharedMutex {
         match &self.way {
             Way::Memory { segment, .. } => &segment.locks(rank).update,
             Way::Messages(remote) => &remote.service.locks.update,

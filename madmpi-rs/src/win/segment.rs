@@ -12,8 +12,7 @@ use std::os::fd::{AsRawFd, FromRawFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::fair_lock::FairLock;
-use super::mutex::Mutex;
+use newmad::plumbing::shared_locks::{FairLock, SharedMutex};
 
 const LINE: usize = 128;
 pub(super) const PAGE: usize = 4096;
@@ -25,7 +24,7 @@ pub(super) struct Locks {
     /// `MPI_Win_lock`.
     pub(super) epoch: FairLock,
     /// Accumulations.
-    pub(super) update: Mutex,
+    pub(super) update: SharedMutex,
 }
 
 const _: () = assert!(size_of::<Locks>() == LINE);

@@ -281,7 +281,7 @@ impl Service {
         let fetches = request.kind != Kind::Accumulate;
         let mut fetched = vec![0; if fetches { *len } else { 0 }];
         {
-            let _held = self.locks.update.lock(&|| Ok(()))?;
+            let _held = self.locks.update.lock(&|| Ok::<_, Fault>(()))?;
             let fetched = fetches.then_some(&mut fetched[..]);
             // SAFETY: memory of the window, as `answer` has checked; `decode` has compared the lengths.
             unsafe { update.apply(Place::Runs(runs), fetched, row.size)? };

@@ -185,9 +185,17 @@ fn a_writer_that_gives_up_lets_readers_behind_it_in() {
     everywhere(|| {
         let lock = Arc::new(RwLock::new(()));
         let reader = lock.read();
-        let theirs = lock.clone();
-        let writer = spawn(false, move || theirs.try_write_timeout(5 * SHORT).is_none());
-        until(|| lock.try_read().is_none()); // it waits
+        let mut patience = 5 * SHORT;
+        let writer = loop {
+            let theirs = lock.clone();
+            let writer = spawn(false, move || theirs.try_write_timeout(patience).is_none());
+            until(|| lock.try_read().is_none() || writer.is_finished());
+            if !writer.is_finished() {
+                break writer; // it waits
+            }
+            assert!(writer.join()); // before the lock was looked at
+            patience *= 2;
+        };
         let theirs = lock.clone();
         let behind = spawn(false, move || drop(theirs.read()));
         assert!(writer.join());

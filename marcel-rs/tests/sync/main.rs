@@ -37,6 +37,13 @@ enum Joiner<T> {
 }
 
 impl<T> Joiner<T> {
+    fn is_finished(&self) -> bool {
+        match self {
+            Joiner::Green(thread) => thread.is_finished(),
+            Joiner::Kernel(thread) => thread.is_finished(),
+        }
+    }
+
     fn join(self) -> T {
         match self {
             Joiner::Green(thread) => thread.join().unwrap(),

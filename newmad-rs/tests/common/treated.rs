@@ -9,7 +9,7 @@ use newmad::{Error, Session};
 use crate::common::{byte, message};
 
 /// No process takes longer to say a word.
-const LIMIT: Duration = Duration::from_secs(120);
+const LIMIT: Duration = Duration::from_secs(300);
 /// Rounds before the test treats the network, and after it.
 const BEFORE: u64 = 20;
 const AFTER: u64 = 30;

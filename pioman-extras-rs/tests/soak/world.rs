@@ -149,7 +149,7 @@ impl World {
         sender.unwrap().join().unwrap();
         // Tasks without a waiter end in their own time, and ends are told before they are counted.
         self.leave_task();
-        let limit = Instant::now() + Duration::from_secs(20);
+        let limit = Instant::now() + Duration::from_secs(60);
         let settled = || {
             let [submitted, ends @ ..] = self.tasks.sum();
             self.manager.tasks().outstanding() == 0
