@@ -10,14 +10,19 @@ use std::process::{Command, Output};
 use common::{compile, host, lines};
 
 /// Runs two ranks on one virtual processor, with two ends that the host process inherits.
-fn two_ranks(program: &Path, way: &str, (input, output): (OwnedFd, OwnedFd)) -> Output {
+fn two_ranks(program: &Path, way: &str, ends: (OwnedFd, OwnedFd)) -> Output {
+    ranks(2, program, way, ends)
+}
+
+/// The same with so many ranks.
+fn ranks(count: u32, program: &Path, way: &str, (input, output): (OwnedFd, OwnedFd)) -> Output {
     for end in [&input, &output] {
         rustix::io::fcntl_setfd(end, rustix::io::FdFlags::empty()).unwrap();
     }
     Command::new("timeout")
         .arg("60")
         .arg(host())
-        .args(["-n", "2", "-p", "1"])
+        .args(["-n", &count.to_string(), "-p", "1"])
         .arg(program)
         .args([way, "%", &input.as_raw_fd().to_string(), &output.as_raw_fd().to_string()])
         .output()
@@ -62,6 +67,21 @@ fn a_write_that_does_not_fit_ends_when_all_is_written() {
         check(&two_ranks(&program, "whole", ends), "whole", "written\nsame 1\n");
     }
     check(&two_ranks(&program, "waitall", sockets()), "waitall", "written\nsame 1\n");
+}
+
+#[test]
+fn what_no_call_asks_for_ends_no_wait_and_starves_nobody() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = compile(folder.path(), "waits.c", &[]);
+    check(&two_ranks(&program, "odd", sockets()), "odd", &"odd 0\n".repeat(2));
+}
+
+/// More than the kernel lets wait for one descriptor by sets of sets.
+#[test]
+fn many_ranks_wait_for_one_descriptor() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = compile(folder.path(), "waits.c", &[]);
+    check(&ranks(241, &program, "crowd", sockets()), "crowd", &"read\n".repeat(240));
 }
 
 #[test]

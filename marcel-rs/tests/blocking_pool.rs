@@ -30,6 +30,19 @@ fn wait_for(what: &str, mut ready: impl FnMut() -> bool) {
     }
 }
 
+#[test]
+fn threads_that_are_to_stay_for_ever_make_every_call() {
+    let _alone = alone();
+    let runtime = Runtime::builder()
+        .mode(Mode::Mono)
+        .vps(1)
+        .blocking_max(2)
+        .blocking_keep(Duration::MAX)
+        .build()
+        .unwrap();
+    runtime.run(|| (0..20).for_each(|call| assert_eq!(export(move || call), call)));
+}
+
 /// Calls that wait for one another: they end only if each has a kernel thread. Then the threads leave, but for one.
 #[test]
 fn the_pool_grows_as_needed_and_shrinks_when_it_is_not() {

@@ -120,10 +120,16 @@ unsafe extern "C-unwind" fn writev(fd: c_int, parts: *const iovec, count: c_int)
         return unsafe { libc::writev(fd, parts, count) };
     }
     // SAFETY: the caller's array.
-    let parts = unsafe { std::slice::from_raw_parts(parts, count as usize) };
+    let list = unsafe { std::slice::from_raw_parts(parts, count as usize) };
+    let len = list.iter().try_fold(0usize, |len, part| len.checked_add(part.iov_len));
+    let mut bytes = Vec::new();
     // One piece, so that a short record stays whole.
-    let mut bytes = Vec::with_capacity(parts.iter().map(|part| part.iov_len).sum());
-    for part in parts.iter().filter(|part| part.iov_len > 0) {
+    if len.is_none_or(|len| bytes.try_reserve_exact(len).is_err()) {
+        // More than there can be: the kernel says so.
+        // SAFETY: the caller's own call.
+        return unsafe { libc::writev(fd, parts, count) };
+    }
+    for part in list.iter().filter(|part| part.iov_len > 0) {
         // SAFETY: the caller's buffers.
         bytes.extend_from_slice(unsafe {
             std::slice::from_raw_parts(part.iov_base.cast::<u8>(), part.iov_len)

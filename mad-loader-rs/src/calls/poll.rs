@@ -59,10 +59,16 @@ impl Limit {
     }
 }
 
+/// Events that end a wait and that no look finds, such as the end of a peer that the program does not ask for, come again at
+/// once: after so many looks in vain the thread sleeps between them.
+const VAIN: u32 = 16;
+const NAP: Duration = Duration::from_millis(1);
+
 /// Calls `look`, which does not wait, until it finds something, fails, or the limit is reached; waits for `descriptors`
 /// in between.
 fn until(limit: Limit, descriptors: &[pollfd], mut look: impl FnMut() -> c_int) -> c_int {
     let mut over = matches!(limit, Limit::Now);
+    let mut vain = 0;
     loop {
         let found = look();
         let interrupted = found < 0 && errno() == libc::EINTR; // by a tick
@@ -75,7 +81,13 @@ fn until(limit: Limit, descriptors: &[pollfd], mut look: impl FnMut() -> c_int) 
         }
         if !interrupted {
             match wait_set::wait(descriptors, limit.deadline()) {
-                Ok(true) => {}
+                Ok(true) => {
+                    vain += 1;
+                    if vain > VAIN {
+                        marcel::sleep(NAP);
+                    }
+                    over = limit.deadline().is_some_and(|deadline| deadline <= Instant::now());
+                }
                 Ok(false) => over = true,
                 Err(error) => return fail(error.raw_os_error().unwrap_or(libc::ENOMEM)),
             }

@@ -91,8 +91,11 @@ unsafe extern "C-unwind" fn recvfrom(
         // SAFETY: the caller's own call.
         return unsafe { libc::recvfrom(fd, to, len, flags, from, from_len) };
     }
-    // All of it: a call that does not wait returns what is there, and is made again for the rest.
-    let whole = flags & libc::MSG_WAITALL != 0 && flags & libc::MSG_PEEK == 0 && from.is_null();
+    // All of it: a call that does not wait returns what is there, and is made again for the rest. Messages are whole anyway.
+    let whole = flags & libc::MSG_WAITALL != 0
+        && flags & libc::MSG_PEEK == 0
+        && from.is_null()
+        && is_stream(fd);
     let mut done = 0;
     loop {
         // SAFETY: a part of the caller's buffer.
@@ -108,6 +111,16 @@ unsafe extern "C-unwind" fn recvfrom(
             return done as ssize_t;
         }
     }
+}
+
+/// Whether what comes has no bounds.
+fn is_stream(fd: c_int) -> bool {
+    let (mut kind, mut len): (c_int, _) = (0, size_of::<c_int>() as socklen_t);
+    // SAFETY: a place for a number, and its length.
+    let result = unsafe {
+        libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_TYPE, (&raw mut kind).cast(), &mut len)
+    };
+    result == 0 && kind == libc::SOCK_STREAM
 }
 
 unsafe extern "C-unwind" fn recvfrom_checked(

@@ -19,23 +19,53 @@ use super::call::fail;
 /// The calling green thread.
 ///
 /// # Errors
-/// The kernel's limits. What the kernel cannot watch counts as ready.
+/// The kernel's limits. A descriptor that was closed counts as ready.
 pub(super) fn wait(descriptors: &[pollfd], deadline: Option<Instant>) -> io::Result<bool> {
     let set = epoll::create(epoll::CreateFlags::CLOEXEC)?;
     for descriptor in descriptors.iter().filter(|descriptor| descriptor.fd >= 0) {
-        if !add(&set, descriptor)? {
+        if !add(&set, descriptor, descriptors)? {
             return Ok(true);
         }
     }
-    let set = Registered::new(set)?;
+    let set = match Registered::new(set) {
+        Ok(set) => set,
+        // Sets are nested too deeply, or too many wait for one descriptor.
+        Err(error) if matches!(error.raw_os_error(), Some(libc::ELOOP | libc::EINVAL)) => {
+            return by_kernel_thread(descriptors, deadline);
+        }
+        Err(error) => return Err(error),
+    };
     match deadline {
         Some(deadline) => set.wait_readable_until(deadline),
         None => set.wait_readable().map(|()| true),
     }
 }
 
-/// False if the descriptor cannot be watched, and so never is what a call waits for.
-fn add(set: &OwnedFd, descriptor: &pollfd) -> io::Result<bool> {
+/// As [`wait`], by a kernel thread that is spent on it.
+fn by_kernel_thread(descriptors: &[pollfd], deadline: Option<Instant>) -> io::Result<bool> {
+    loop {
+        let mut list = descriptors.to_vec();
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        // Rounded up.
+        let milliseconds = left.map_or(-1, |left| {
+            c_int::try_from(left.as_nanos().div_ceil(1_000_000)).unwrap_or(c_int::MAX)
+        });
+        let ready = marcel::blocking(move || {
+            // SAFETY: a valid list.
+            let ready =
+                unsafe { libc::poll(list.as_mut_ptr(), list.len() as libc::nfds_t, milliseconds) };
+            if ready < 0 { Err(io::Error::last_os_error()) } else { Ok(ready > 0) }
+        });
+        match ready {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            ready => return ready,
+        }
+    }
+}
+
+/// Adds one of `all` descriptors, unless the kernel does not watch its kind, such as files: what these have they have now, and
+/// the caller has looked. False if there is none with that number.
+fn add(set: &OwnedFd, descriptor: &pollfd, all: &[pollfd]) -> io::Result<bool> {
     let events = descriptor.events as u16 as u32;
     let mut event = libc::epoll_event { events, u64: 0 };
     // SAFETY: a valid event. The descriptor is the program's: it may be closed meanwhile, or be none.
@@ -45,17 +75,19 @@ fn add(set: &OwnedFd, descriptor: &pollfd) -> io::Result<bool> {
         0 => Ok(true),
         _ => match io::Error::last_os_error() {
             error if error.raw_os_error() == Some(libc::EEXIST) => {
-                widen(set, descriptor).map(|()| true)
+                widen(set, descriptor, all).map(|()| true)
             }
-            error if matches!(error.raw_os_error(), Some(libc::EPERM | libc::EBADF)) => Ok(false),
+            error if error.raw_os_error() == Some(libc::EPERM) => Ok(true),
+            error if error.raw_os_error() == Some(libc::EBADF) => Ok(false),
             error => Err(error),
         },
     }
 }
 
-/// A descriptor that is named twice: any event of it ends the wait, and the caller looks what it is.
-fn widen(set: &OwnedFd, descriptor: &pollfd) -> io::Result<()> {
-    let events = (libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLPRI) as u32;
+/// A descriptor that is named more than once: all events that are asked for end the wait.
+fn widen(set: &OwnedFd, descriptor: &pollfd, all: &[pollfd]) -> io::Result<()> {
+    let same = all.iter().filter(|other| other.fd == descriptor.fd);
+    let events = same.fold(0, |events, other| events | other.events as u16 as u32);
     let mut event = libc::epoll_event { events, u64: 0 };
     // SAFETY: as in `add`.
     let result =

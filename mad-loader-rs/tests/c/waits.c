@@ -2,7 +2,9 @@
    descriptors of the host process arguments 3 and 4. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
+#include <stdint.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,7 +43,7 @@ static int waits(const char *way, int in) {
         if (poll(&one, 1, -1) != 1 || one.revents != POLLIN) return -3;
     }
     if (!strcmp(way, "ppoll")) {
-        struct timespec time = {10, 0};
+        struct timespec time = {50, 0};
         if (ppoll(&one, 1, &time, 0) != 1) return -4;
     }
     if (!strcmp(way, "select")) {
@@ -51,16 +53,16 @@ static int waits(const char *way, int in) {
         FD_ZERO(&none);
         FD_SET(in, &set);
         if (select(in + 1, &set, &none, 0, &time) != 0 || FD_ISSET(in, &set) || time.tv_usec != 0) return -5;
-        time.tv_sec = 10;
+        time.tv_sec = 50;
         FD_SET(in, &set);
         if (select(in + 1, &set, &none, 0, &time) != 1 || !FD_ISSET(in, &set)) return -6;
-        if (time.tv_sec != 9) return -7;
+        if (time.tv_sec >= 50) return -7;
     }
     if (!strcmp(way, "epoll")) {
         int set = epoll_create1(0);
         struct epoll_event event = {EPOLLIN, {.fd = 77}};
         epoll_ctl(set, EPOLL_CTL_ADD, in, &event);
-        if (epoll_wait(set, &event, 1, 10) != 0 || epoll_wait(set, &event, 1, 10000) != 1 || event.data.fd != 77) return -8;
+        if (epoll_wait(set, &event, 1, 10) != 0 || epoll_wait(set, &event, 1, 50000) != 1 || event.data.fd != 77) return -8;
         close(set);
     }
     if (!strcmp(way, "recv")) return recv(in, &byte, 1, 0) == 1 ? byte : -1;
@@ -70,6 +72,37 @@ static int waits(const char *way, int in) {
         return recvmsg(in, &message, 0) == 1 ? byte : -1;
     }
     return read(in, &byte, 1) == 1 ? byte : -1;
+}
+
+/* Calls that find nothing although something seems to happen, and end at their limit; the first that does not, or 0. */
+static int odd(int socket) {
+    int file = open("/dev/null", O_RDWR), gone[2], datagrams[2];
+    fd_set except;
+    struct timeval time = {0, 50000};
+    char bytes[10];
+    /* A file, which the kernel does not watch, beside what is awaited. */
+    struct pollfd two[2] = {{file, POLLPRI, 0}, {socket, POLLIN, 0}};
+    if (poll(two, 2, 50) != 0) return 1;
+    /* One descriptor twice; it could be written to. */
+    two[0].fd = socket;
+    if (poll(two, 2, 50) != 0) return 2;
+    FD_ZERO(&except);
+    FD_SET(file, &except);
+    if (select(file + 1, 0, 0, &except, &time) != 0) return 3;
+    /* The other side is gone, which is none of these events. */
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, gone)) return 4;
+    close(gone[1]);
+    FD_ZERO(&except);
+    FD_SET(gone[0], &except);
+    time.tv_usec = 50000;
+    if (select(gone[0] + 1, 0, 0, &except, &time) != 0) return 5;
+    /* A message is whole, however short. */
+    if (socketpair(AF_UNIX, SOCK_DGRAM, 0, datagrams) || send(datagrams[1], "abc", 3, 0) != 3) return 6;
+    if (recv(datagrams[0], bytes, sizeof bytes, MSG_WAITALL) != 3) return 7;
+    /* More bytes than can be counted. */
+    struct iovec parts[2] = {{bytes, SIZE_MAX / 2 + 2}, {bytes, SIZE_MAX / 2 + 2}};
+    if (writev(socket, parts, 2) != -1 || errno != EINVAL) return 8;
+    return 0;
 }
 
 int main(int argc, char **argv) {
@@ -107,6 +140,16 @@ int main(int argc, char **argv) {
         if (rank == 0) return send(out, data, SIZE, 0) == SIZE ? (puts("written"), 0) : fail("send");
         if (recv(in, more, SIZE, MSG_WAITALL) != SIZE) return fail("recv");
         printf("same %d\n", !memcmp(data, more, SIZE));
+        return 0;
+    }
+    if (!strcmp(way, "crowd")) { /* all but one read a byte from one descriptor */
+        static const char bytes[240] = "";
+        if (rank > 0) return read(in, data, 1) == 1 ? (puts("read"), 0) : fail("read");
+        usleep(200000);
+        return write(out, bytes, sizeof bytes) == sizeof bytes ? 0 : fail("write");
+    }
+    if (!strcmp(way, "odd")) {
+        printf("odd %d\n", odd(out));
         return 0;
     }
     if (!strcmp(way, "yield")) { /* each waits for the other's word in a pipe, and yields meanwhile */

@@ -95,7 +95,7 @@ pub(crate) struct Stages {
 
 struct StagesOperation {
     plans: Arc<[Plan]>,
-    _room: Arc<[Vec<u8>]>,
+    room: Arc<[Vec<u8>]>,
     begun: Vec<OnceLock<Result<Arc<dyn Operation>, Fault>>>,
 }
 
@@ -107,7 +107,7 @@ impl Stages {
     fn start(&self) -> StagesOperation {
         let running = StagesOperation {
             plans: self.plans.clone(),
-            _room: self.room.clone(),
+            room: self.room.clone(),
             begun: self.plans.iter().map(|_| OnceLock::new()).collect(),
         };
         running.awaited(); // the first one begins now
@@ -135,6 +135,16 @@ impl StagesOperation {
             }
         }
         Err(Outcome::EMPTY)
+    }
+}
+
+impl Drop for StagesOperation {
+    /// A stage whose end nobody awaits goes on by itself, in the room: that stays.
+    fn drop(&mut self) {
+        let begun = self.begun.iter().filter_map(|begun| begun.get()?.as_ref().ok());
+        if begun.into_iter().any(|operation| operation.awaited().is_some()) {
+            std::mem::forget(self.room.clone());
+        }
     }
 }
 

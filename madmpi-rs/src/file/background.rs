@@ -12,6 +12,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
 
 use marcel::Mode;
+use marcel::plumbing::KernelMutex;
 use marcel::sync::channel::{self, Sender};
 use newmad::raw::Awaited;
 use pioman::{Completion, Manager};
@@ -118,8 +119,7 @@ impl Runtime {
         let start = move || {
             let serve = move || {
                 while let Ok(job) = inbox.recv() {
-                    // Without memory for a thread the job is dropped, and says so.
-                    let _ = thread().spawn_detached(job);
+                    spawn_or_run(job);
                 }
             };
             thread().spawn_detached(serve).map(drop).map_err(|error| error.to_string())
@@ -128,6 +128,27 @@ impl Runtime {
         started.unwrap_or_else(|_| Err("its first thread has ended".to_owned()))?;
         Ok(Runtime { jobs, _threads: threads })
     }
+}
+
+/// Runs a job on a green thread, or where there is no memory for one at once: other ranks may wait for their part in it.
+fn spawn_or_run(job: impl FnOnce() + Send + 'static) {
+    let (job, run) = at_most_once(job);
+    if thread().spawn_detached(job).is_err() {
+        run();
+    }
+}
+
+/// Two functions of which the first that is called does it.
+fn at_most_once<J: FnOnce() + Send + 'static>(
+    job: J,
+) -> (impl FnOnce() + Send + 'static, impl FnOnce() + Send + 'static) {
+    let first = Arc::new(KernelMutex::new(Some(job)));
+    let other = first.clone();
+    let run = |job: Arc<KernelMutex<Option<J>>>| {
+        let taken = job.lock().take();
+        taken.into_iter().for_each(|job| job());
+    };
+    (move || run(first), move || run(other))
 }
 
 /// A reactive one: the kernel lets it preempt what computes.
@@ -142,7 +163,8 @@ fn spawn(file: &File, work: impl FnOnce() + Send + 'static) -> Result<(), Fault>
         Fault::new(MPI_ERR_OTHER, format!("no thread for an access to a file: {why}"))
     };
     if marcel::is_green() {
-        return thread().spawn_detached(work).map(drop).map_err(|error| failed(error.to_string()));
+        spawn_or_run(work);
+        return Ok(());
     }
     let manager = file.comm.session.manager();
     if manager.mode() == Mode::NoThread {

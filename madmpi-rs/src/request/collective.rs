@@ -47,6 +47,15 @@ impl Operation for Collective {
     }
 }
 
+impl Drop for Collective {
+    /// A collective whose end nobody awaits goes on by itself, with the memory that the end was to free: that stays.
+    fn drop(&mut self) {
+        if self.pending.awaited().pending().is_some() {
+            std::mem::forget(self.finish.get_mut().take());
+        }
+    }
+}
+
 /// A running collective as an operation.
 pub(crate) fn operation(
     comm: &Ref<Comm>,

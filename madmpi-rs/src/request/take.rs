@@ -53,12 +53,7 @@ pub(super) fn take_from(mut slot: SlotGuard, request: &mut MPI_Request) -> Resul
     }
     if !slot.is_over() {
         // Of a request that fails so, the handle stays.
-        let failed = |fault: Fault| {
-            let mut outcome = Outcome::failed(fault);
-            outcome.status.MPI_ERROR = MPIX_ERR_PROC_FAILED_PENDING;
-            Taken::Over(outcome)
-        };
-        return Ok(slot.alarm().map_or(Taken::Pending, failed));
+        return Ok(alarmed(&slot).map_or(Taken::Pending, Taken::Over));
     }
     let freed = slot.freed;
     let ended = slot.again.is_none() || freed;
@@ -88,6 +83,13 @@ pub(super) fn take_from(mut slot: SlotGuard, request: &mut MPI_Request) -> Resul
     Ok(Taken::Over(outcome))
 }
 
+/// The outcome of a pending receive from any rank one of which has failed.
+fn alarmed(slot: &SlotGuard) -> Option<Outcome> {
+    let mut outcome = Outcome::failed(slot.alarm()?);
+    outcome.status.MPI_ERROR = MPIX_ERR_PROC_FAILED_PENDING;
+    Some(outcome)
+}
+
 /// The outcome of a request, which stays there; `None`: it is not over. A null handle and a request that was not
 /// started have an empty outcome.
 ///
@@ -101,7 +103,7 @@ pub(crate) fn peek(request: MPI_Request) -> Result<Option<Outcome>, Fault> {
     }
     let mut slot = table::get(request)?;
     if !slot.is_over() {
-        return Ok(None);
+        return Ok(alarmed(&slot));
     }
     let state = &mut *slot;
     let operation = match &mut state.work {

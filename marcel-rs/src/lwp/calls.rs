@@ -231,7 +231,7 @@ impl Pool {
             if state.stopping {
                 return; // `join` has the handle, or will find it
             }
-            let mut until = self.keep.map(|keep| Instant::now() + keep);
+            let mut until = self.keep.and_then(|keep| Instant::now().checked_add(keep));
             state.idle.push(place.clone());
             loop {
                 drop(state);

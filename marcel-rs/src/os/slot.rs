@@ -20,6 +20,7 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 use std::sync::{Once, OnceLock};
 
+use crate::os::signal::AllBlocked;
 use crate::os::this_thread;
 use crate::os::words::anew;
 
@@ -142,6 +143,12 @@ fn claim() -> Option<usize> {
     let key = KEY.load(Acquire);
     if key == NONE {
         return None;
+    }
+    // A handler in between might claim another slot, which would never be given back.
+    let _blocked = AllBlocked::new();
+    let claimed = SLOT.with(Cell::get);
+    if claimed != 0 {
+        return Some(claimed as usize - 1);
     }
     let slot = TAKEN.iter().enumerate().find_map(|(at, word)| {
         let free = |taken: u64| (taken != u64::MAX).then(|| taken | (taken + 1));

@@ -4,6 +4,8 @@ use std::cell::{Cell, UnsafeCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::null_mut;
 
+use crate::os::signal::AllBlocked;
+
 /// The value has been destroyed, or is being.
 const GONE: *mut Header = std::ptr::without_provenance_mut(1);
 
@@ -84,6 +86,8 @@ impl Locals {
         // SAFETY: as in `get`.
         let slots = unsafe { &mut *self.slots.get() };
         if slots.len() <= index {
+            // Handlers of signals look for values (`LocalKey::if_made`), and may not find the table that is being freed.
+            let _blocked = AllBlocked::new();
             slots.resize(index + 1, null_mut());
         }
         slots[index] = header;

@@ -98,6 +98,7 @@ fn receive(shared: &Arc<Shared>, lane: usize) {
                         id: call.id,
                         one_way: call.one_way,
                         place: Some(place),
+                        coming: matches!(call.arguments, Content::Apart(_)),
                     };
                     admit(job, &call.service, call.arguments);
                 }
@@ -125,6 +126,8 @@ struct Job {
     id: u64,
     one_way: bool,
     place: Option<Place>,
+    /// Its arguments are a message of their own, which nobody has received.
+    coming: bool,
 }
 
 impl Job {
@@ -150,6 +153,14 @@ impl Job {
 
     /// Ends a call whose long arguments are not taken.
     fn discard(mut self, status: Status, content: Vec<u8>) {
+        self.give_back(status, content);
+    }
+
+    /// Tells the caller, and has arguments that are still coming thrown away.
+    fn give_back(&mut self, status: Status, content: Vec<u8>) {
+        if !std::mem::take(&mut self.coming) {
+            return self.tell(status, content);
+        }
         let place = self.place.take();
         self.tell(status, content);
         let session = self.shared.session.inner();
@@ -161,7 +172,7 @@ impl Drop for Job {
     fn drop(&mut self) {
         if self.place.is_some() {
             let why = "the target could not run it: it has no memory for a thread, or is ending";
-            self.tell(Status::Failed, why.into());
+            self.give_back(Status::Failed, why.into());
         }
     }
 }
@@ -206,6 +217,7 @@ fn receive_and_run(mut job: Job, entry: Arc<Entry<Handler>>, len: u64) {
     let mut arguments = vec![0; len as usize];
     let from = Origin::Rank(job.source);
     let received = job.shared.session.recv_unchecked(from, arguments_tag(job.id), &mut arguments);
+    job.coming = false;
     match received {
         Ok(status) if status.len as u64 == len => run(job, entry, arguments),
         Ok(_) | Err(Error::Truncated { .. }) => {

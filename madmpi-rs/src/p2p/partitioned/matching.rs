@@ -1,6 +1,6 @@
 //! Matching of partitioned sends and receives: the first send with a tag belongs to the first receive with it.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use crate::comm::{Comm, PARTITIONED};
 use crate::error::Fault;
@@ -41,10 +41,53 @@ impl Announcement {
 type OnMatch = Box<dyn FnOnce(Result<Announcement, Fault>) + Send>;
 
 /// Receivers and announcements of one peer in one communicator. Invariant: no tag is in both lists.
+///
+/// Announcements are treated in their order, which is that of the receives that were posted for them. The ends of these may
+/// be seen in another one, by several threads at once.
 #[derive(Default)]
 struct Pairing {
     receivers: VecDeque<(u32, OnMatch)>,
     announced: VecDeque<Announcement>,
+    /// Receives so far, and how many of these have been treated.
+    posted: u64,
+    treated: u64,
+    /// What has come of receives that are not next.
+    early: BTreeMap<u64, Came>,
+}
+
+/// What comes of a receive; `None`: nothing that has a meaning.
+type Came = Option<Result<Announcement, Fault>>;
+
+type Matched = (OnMatch, Result<Announcement, Fault>);
+
+impl Pairing {
+    /// A receive has ended. Returns what is to be called.
+    fn came(&mut self, number: u64, what: Came) -> Vec<Matched> {
+        self.early.insert(number, what);
+        let mut matched = Vec::new();
+        while let Some(what) = self.early.remove(&self.treated) {
+            self.treated += 1;
+            match what {
+                None => {}
+                Some(Ok(announced)) => {
+                    let at = self.receivers.iter().position(|(tag, _)| *tag == announced.tag);
+                    match at.and_then(|at| self.receivers.remove(at)) {
+                        Some((_, on_match)) => matched.push((on_match, Ok(announced))),
+                        None => self.announced.push_back(announced),
+                    }
+                }
+                Some(Err(fault)) => {
+                    let lost = self.receivers.drain(..);
+                    matched.extend(lost.map(|(_, on_match)| (on_match, Err(fault.clone()))));
+                }
+            }
+        }
+        matched
+    }
+
+    fn is_over(&self) -> bool {
+        self.receivers.is_empty() && self.announced.is_empty() && self.posted == self.treated
+    }
 }
 
 /// The number of the communicator's circle; the tag of announcements, which contains its context; the peer; the rank of
@@ -52,12 +95,14 @@ struct Pairing {
 type Key = (u64, u64, u32, u32);
 
 static PAIRINGS: KernelMutex<Option<HashMap<Key, Pairing>>> = KernelMutex::new(None);
+/// Held while a receive is numbered and posted: both in one order. Functions that run at the ends of receives do not take it.
+static POSTING: KernelMutex<()> = KernelMutex::new(());
 
 fn with<T>(key: Key, f: impl FnOnce(&mut Pairing) -> T) -> T {
     let mut all = PAIRINGS.lock();
     let all = all.get_or_insert_default();
     let result = f(all.entry(key).or_default());
-    all.retain(|_, one| !one.receivers.is_empty() || !one.announced.is_empty());
+    all.retain(|_, one| !one.is_over());
     result
 }
 
@@ -70,6 +115,9 @@ pub(super) fn announce(comm: &Ref<Comm>, to: u32, announced: Announcement) -> Re
 }
 
 /// Calls `on_match` when the sender with that tag has announced its message.
+///
+/// # Errors
+/// The receive of an announcement cannot be posted; `on_match` is not called.
 pub(super) fn expect(
     comm: &Ref<Comm>,
     from: u32,
@@ -77,50 +125,74 @@ pub(super) fn expect(
     on_match: OnMatch,
 ) -> Result<(), Fault> {
     let key = (comm.circle.number, comm.internal_tag(PARTITIONED), from, comm.session.rank());
+    // Each receiver receives one announcement, perhaps one for another receiver.
+    let (number, receive) = {
+        let _posting = POSTING.lock();
+        let number = with(key, |pairing| {
+            pairing.posted += 1;
+            pairing.posted - 1
+        });
+        (number, comm.session.irecv(from, key.1, vec![0; LEN]))
+    };
+    let receive = match receive {
+        Ok(receive) => receive,
+        Err(error) => {
+            call(with(key, |pairing| pairing.came(number, None)));
+            return Err(error.into());
+        }
+    };
     let found = with(key, |pairing| {
         let at = pairing.announced.iter().position(|announced| announced.tag == tag);
         match at.and_then(|at| pairing.announced.remove(at)) {
-            Some(announced) => Some((announced, on_match)),
+            Some(announced) => Some((on_match, Ok(announced))),
             None => {
                 pairing.receivers.push_back((tag, on_match));
                 None
             }
         }
     });
-    if let Some((announced, on_match)) = found {
-        on_match(Ok(announced));
-    }
-    // Each receiver receives one announcement, perhaps one for another receiver.
-    comm.session.irecv(from, key.1, vec![0; LEN])?.on_done(move |result| {
-        let announced = match result {
-            Ok((bytes, status)) => Announcement::decode(&bytes[..status.len.min(LEN)]),
-            Err(error) => {
-                let lost = with(key, |pairing| std::mem::take(&mut pairing.receivers));
-                let fault = Fault::from(error);
-                lost.into_iter().for_each(|(_, on_match)| on_match(Err(fault.clone())));
-                return;
-            }
+    call(found);
+    receive.on_done(move |result| {
+        let what = match result {
+            Ok((bytes, status)) => Announcement::decode(&bytes[..status.len.min(LEN)]).map(Ok),
+            Err(error) => Some(Err(Fault::from(error))),
         };
-        let Some(announced) = announced else { return };
-        let found = with(key, |pairing| {
-            let at = pairing.receivers.iter().position(|(tag, _)| *tag == announced.tag);
-            let found = at.and_then(|at| pairing.receivers.remove(at));
-            if found.is_none() {
-                pairing.announced.push_back(announced);
-            }
-            found
-        });
-        if let Some((_, on_match)) = found {
-            on_match(Ok(announced));
-        }
+        call(with(key, |pairing| pairing.came(number, what)));
     });
     Ok(())
+}
+
+/// Without the lock: what is called may start messages.
+fn call(matched: impl IntoIterator<Item = Matched>) {
+    matched.into_iter().for_each(|(on_match, announced)| on_match(announced));
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    /// Two receives whose ends are seen in the other order.
+    #[test]
+    fn announcements_are_treated_in_the_order_of_their_receives() {
+        use std::sync::{Arc, Mutex};
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let mut pairing = Pairing { posted: 2, ..Pairing::default() };
+        for receiver in 0..2 {
+            let told = told.clone();
+            let on_match = move |announced: Result<Announcement, Fault>| {
+                told.lock().unwrap().push((receiver, announced.ok().map(|one| one.channel)));
+            };
+            pairing.receivers.push_back((5, Box::new(on_match)));
+        }
+        let announced =
+            |channel| Some(Ok(Announcement { tag: 5, channel, partitions: 1, bytes: 8 }));
+        call(pairing.came(1, announced(11)));
+        assert!(told.lock().unwrap().is_empty());
+        call(pairing.came(0, announced(10)));
+        assert_eq!(*told.lock().unwrap(), [(0, Some(10)), (1, Some(11))]);
+        assert!(pairing.is_over());
+    }
 
     proptest! {
         #[test]

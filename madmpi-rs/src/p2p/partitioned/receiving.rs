@@ -84,6 +84,7 @@ impl Receiver {
         let round = Arc::new(Round { receiver: receiver.clone(), state, done });
         if receiver.from.is_none() {
             round.end(None);
+            return Arc::new(ReceiveOperation(round));
         }
         let mut state = receiver.state.lock();
         match &mut *state {

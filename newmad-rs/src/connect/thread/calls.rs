@@ -284,13 +284,14 @@ impl Thread {
         }
         if track == 0 {
             self.give_up(rail, peer);
+            self.links.get_mut(rail, peer).state = State::Closed;
         }
         let held = self.partial.get(&(rail, peer)).map_or(0, Vec::len);
         if held != track as usize {
             let _ = socket::send(&handshake.socket, &Verdict::Refused.encode(), &[]);
             return;
         }
-        let Ok(offer) = self.rails[rail].offer(peer) else { return };
+        let Ok(offer) = self.rails[rail].offer(peer) else { return self.take_turn(rail, peer) };
         // The verdict has to be the first on the socket, so nothing that can fail comes after it.
         let verdict = Verdict::Accepted(self.rails[rail].details(&offer)).encode();
         // They stay open until the peer has them.
@@ -303,16 +304,18 @@ impl Thread {
                     self.later(PATIENCE, Later::Expect(rail, peer));
                     self.forget(&handshake.socket);
                     self.partial.entry((rail, peer)).or_default().push(handshake.socket);
+                } else {
+                    self.take_turn(rail, peer);
                 }
                 return;
             }
-            Err(_) => return,
+            Err(_) => return self.take_turn(rail, peer),
         };
         self.forget(&handshake.socket);
         let mut sockets = self.partial.remove(&(rail, peer)).unwrap_or_default();
         sockets.push(handshake.socket);
         let link = self.rails[rail].link(End::Called, peer, sockets, hello.details, (offer, given));
-        let Ok(link) = link else { return };
+        let Ok(link) = link else { return self.take_turn(rail, peer) };
         if self.rails[rail].sends_beside_the_socket() {
             // The caller sends as soon as it has the verdict, and what comes is taken only for a link that is there. A
             // verdict that does not leave ends the socket, and so the link.
@@ -322,6 +325,21 @@ impl Thread {
             }
         } else if socket::send(&line, &verdict, &own).is_ok() {
             self.attach(rail, peer, link);
+        } else {
+            self.take_turn(rail, peer);
+        }
+    }
+
+    /// A peer's call could not be taken, for which one's own was given up: this side calls again after a while, if it wants
+    /// the link.
+    fn take_turn(&mut self, rail: usize, peer: u32) {
+        self.give_up(rail, peer);
+        let link = self.links.get_mut(rail, peer);
+        if link.state != State::Open {
+            link.state = State::Closed;
+            link.tries += 1;
+            let tries = link.tries;
+            self.later(pause(tries), Later::Call(rail, peer));
         }
     }
 

@@ -76,12 +76,37 @@ unsafe fn elsewhere(call: Call, hint: Hint) -> i32 {
 /// # Safety
 /// As [`make`].
 unsafe fn by_pool(call: Call) -> i32 {
+    let call = Unmade(call);
     let outcome = marcel::blocking(move || {
-        let call = call; // all of it, which is `Send`
+        let call = call.made(); // all of it, which is `Send`
         // SAFETY: the caller's promise: `blocking` does not return while the closure runs, nor unwinds.
         Outcome { result: unsafe { call.run() }, opened: matches!(call, Call::Open { .. }) }
     });
     outcome.collected()
+}
+
+/// A call that may be dropped before it is made: a descriptor that it was to close is closed all the same.
+struct Unmade(Call);
+
+impl Unmade {
+    fn made(self) -> Call {
+        // SAFETY: read once, since the original is not dropped.
+        unsafe { std::ptr::read(&std::mem::ManuallyDrop::new(self).0) }
+    }
+}
+
+impl Drop for Unmade {
+    fn drop(&mut self) {
+        close_uncollected(&self.0);
+    }
+}
+
+/// The caller of a call that was not made had given its descriptor away.
+fn close_uncollected(call: &Call) {
+    if let Call::Close { fd } = call {
+        // SAFETY: no other code knows the descriptor.
+        unsafe { libc::close(*fd) };
+    }
 }
 
 /// What came out of a call. A descriptor that no caller collects is closed.
@@ -113,7 +138,7 @@ unsafe fn by_ring(ring: &Arc<Uring>, manager: &Manager, call: &Call, hint: Hint)
     let slot = Slot::submitted();
     // SAFETY: `pending` keeps the frame until the slot is complete; the rest is the caller's promise.
     unsafe { ring.submit(call, &slot) };
-    let pending = Pending { ring, manager, slot: &slot, opens: matches!(call, Call::Open { .. }) };
+    let pending = Pending { ring, manager, slot: &slot, call };
     if !slot.done().is_done() {
         ring.poll(); // what need not wait has ended
         if !slot.done().is_done() {
@@ -129,7 +154,7 @@ struct Pending<'a> {
     ring: &'a Uring,
     manager: &'a Manager,
     slot: &'a Slot,
-    opens: bool,
+    call: &'a Call,
 }
 
 impl Drop for Pending<'_> {
@@ -137,6 +162,10 @@ impl Drop for Pending<'_> {
         // SAFETY: submitted there, and in place.
         unsafe { self.ring.cancel(self.slot) };
         self.manager.wait(self.slot.done(), self.ring.hints(Hint::Short));
-        drop(Outcome { result: self.slot.result(), opened: self.opens });
+        let result = self.slot.result();
+        if result == -libc::ECANCELED {
+            close_uncollected(self.call);
+        }
+        drop(Outcome { result, opened: matches!(self.call, Call::Open { .. }) });
     }
 }
