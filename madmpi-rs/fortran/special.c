@@ -274,8 +274,11 @@ void NAME(comm_spawn)(char *command, char *argv, MPI_Fint *maxprocs, MPI_Fint *i
                       MPI_Fint *intercomm, MPI_Fint *errcodes, MPI_Fint *ierror, size_t command_length,
                       size_t argv_length) {
     MPI_Comm made = MPI_COMM_NULL;
+    int rank = 0, is_root = MPI(Comm_rank)(MPI_Comm_fromint(*comm), &rank) == MPI_SUCCESS && rank == *root;
     char *program = madmpi_c_string(command, command_length, BOTH_ENDS);
-    char **words = argv == &madmpi_argv_null_ ? MPI_ARGV_NULL : arguments(argv, argv_length, 1);
+    /* Significant at the root only. */
+    int have_words = is_root && argv != &madmpi_argv_null_;
+    char **words = have_words ? arguments(argv, argv_length, 1) : MPI_ARGV_NULL;
     int code = MPI(Comm_spawn)(program, words, *maxprocs, MPI_Info_fromint(*info), *root, MPI_Comm_fromint(*comm),
                                &made, ERRCODES(errcodes));
     *intercomm = MPI_Comm_toint(made);

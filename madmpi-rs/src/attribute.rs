@@ -216,17 +216,25 @@ impl Attributes {
         self.find(key).map(|attribute| attribute.value)
     }
 
-    /// Removes an attribute unless another thread has done it.
-    fn take(&self, attribute: &Attribute) {
-        let mut list = self.list();
-        let place = list.iter().position(|other| other.keyval.key == attribute.keyval.key);
-        let taken = place.map(|place| list.remove(place));
-        drop(list);
-        drop(taken); // not under the lock: the key may be gone with it
-    }
-
     fn find(&self, key: &KeyvalUse) -> Option<Attribute> {
         self.list().iter().find(|attribute| attribute.keyval.key == key.key).cloned()
+    }
+
+    /// Calls the function that deletes an attribute, which was at a place in the list and is not there any more: so no other
+    /// thread deletes it, too.
+    ///
+    /// # Errors
+    /// The function has failed. The attribute is there again, unless another thread has set one with its key.
+    fn deleted(&self, object: usize, place: usize, attribute: Attribute) -> Result<(), Fault> {
+        let deleted = attribute.keyval.deleted(object, attribute.value);
+        if deleted.is_err() {
+            let mut list = self.list();
+            if list.iter().all(|other| other.keyval.key != attribute.keyval.key) {
+                let place = place.min(list.len());
+                list.insert(place, attribute);
+            }
+        }
+        deleted
     }
 
     /// Sets an attribute, in the place of the one that has the key.
@@ -234,16 +242,25 @@ impl Attributes {
     /// # Errors
     /// The function that deletes the old one has failed.
     pub(crate) fn set(&self, object: usize, key: KeyvalUse, value: usize) -> Result<(), Fault> {
-        self.delete(object, &key)?;
-        self.list().push(Attribute { keyval: key, value });
-        Ok(())
+        // Again where another thread has set one meanwhile, which is the old one then.
+        loop {
+            self.delete(object, &key)?;
+            let mut list = self.list();
+            if list.iter().all(|other| other.keyval.key != key.key) {
+                list.push(Attribute { keyval: key, value });
+                return Ok(());
+            }
+        }
     }
 
     pub(crate) fn delete(&self, object: usize, key: &KeyvalUse) -> Result<(), Fault> {
-        let Some(attribute) = self.find(key) else { return Ok(()) };
-        attribute.keyval.deleted(object, attribute.value)?;
-        self.take(&attribute);
-        Ok(())
+        let (place, attribute) = {
+            let mut list = self.list();
+            let place = list.iter().position(|other| other.keyval.key == key.key);
+            let Some(place) = place else { return Ok(()) };
+            (place, list.remove(place))
+        };
+        self.deleted(object, place, attribute)
     }
 
     /// Copies the attributes to a duplicate of the object, as the keys' functions decide.
@@ -272,9 +289,12 @@ impl Attributes {
     /// A function has failed. Its attribute and those set before it are still there.
     pub(crate) fn delete_all(&self, object: usize) -> Result<(), Fault> {
         loop {
-            let Some(attribute) = self.list().last().cloned() else { return Ok(()) };
-            attribute.keyval.deleted(object, attribute.value)?;
-            self.take(&attribute);
+            let (place, attribute) = {
+                let mut list = self.list();
+                let Some(attribute) = list.pop() else { return Ok(()) };
+                (list.len(), attribute)
+            };
+            self.deleted(object, place, attribute)?;
         }
     }
 }

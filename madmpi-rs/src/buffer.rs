@@ -71,6 +71,10 @@ impl Buffer {
         if buffer.is_null() && size > 0 {
             return Err(Fault::argument(MPI_ERR_BUFFER, "buffer", "null", "memory is needed"));
         }
+        if buffer.is_null() {
+            // What `detach` returned where none was attached.
+            return Ok(Weak::new());
+        }
         let mut attached = self.0.lock();
         if attached.is_some() {
             let why = "a buffer is attached already; only one may be attached at a time";
@@ -87,10 +91,10 @@ impl Buffer {
         Ok(weak)
     }
 
-    /// Waits until everything in the buffer is sent; returns its address and size.
+    /// Waits until everything in the buffer is sent; returns its address and size. None is as good as an empty one: a library may
+    /// take the buffer of its caller away for a while without knowing whether there is one.
     pub(crate) fn detach(&self) -> Result<(*mut c_void, usize), Fault> {
-        let pool = self.0.lock().take();
-        let pool = pool.ok_or_else(|| Fault::new(MPI_ERR_BUFFER, "no buffer is attached"))?;
+        let Some(pool) = self.0.lock().take() else { return Ok((std::ptr::null_mut(), 0)) };
         pool.flush()?;
         let at = pool.at.unwrap_or(MPI_BUFFER_AUTOMATIC);
         Ok((std::ptr::with_exposed_provenance_mut(at), pool.size))
@@ -106,7 +110,21 @@ impl Buffer {
     }
 }
 
-/// Waits until everything in all buffers is sent, for `MPI_Finalize`.
+/// Waits until everything in buffers that are no session's is sent: the program has them back when `MPI_Finalize` returns.
+///
+/// # Errors
+/// MPI is not initialised.
+pub(crate) fn flush_of_world() -> Result<(), Fault> {
+    let of_sessions = OF_SESSIONS.lock().clone();
+    let all = ALL.lock().clone();
+    let of_world = |pool: &&Weak<Pool>| !of_sessions.iter().any(|other| other.ptr_eq(pool));
+    for pool in all.iter().filter(of_world).filter_map(Weak::upgrade) {
+        pool.flush()?;
+    }
+    Ok(())
+}
+
+/// Waits until everything in all buffers is sent, for the end of everything.
 ///
 /// # Errors
 /// MPI is not initialised.

@@ -75,7 +75,11 @@ pub(crate) fn get(handle: Handle) -> Option<Arc<Registration>> {
 
 /// Ends a handle, which stands for something.
 pub(crate) fn remove(handle: Handle) {
-    REGISTRATIONS.remove(handle);
+    if let Some(registration) = REGISTRATIONS.remove(handle) {
+        // A delivery under way calls it no more.
+        *registration.callbacks.lock() = Default::default();
+        *registration.dropped.lock() = None;
+    }
     let mut handles = HANDLES.lock();
     handles.retain(|&other| other != handle);
     if handles.is_empty()

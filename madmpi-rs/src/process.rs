@@ -91,6 +91,7 @@ pub(crate) fn finalize() -> Result<(), Fault> {
         events::deliver();
     }
     let deleted = own.attributes.delete_all(MPI_COMM_SELF.0);
+    buffer::flush_of_world()?;
     let _one = OPENING.lock();
     if job::sessions() == 0 {
         close()?;

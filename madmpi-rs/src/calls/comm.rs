@@ -42,9 +42,14 @@ fn compare(one: &Comm, other: &Comm) -> c_int {
 
 /// Ends the handle of a communicator.
 fn end(comm: InOut<MPI_Comm>, end: impl FnOnce(&Comm) -> Result<(), Fault>) -> Result<(), Fault> {
-    let held = get(read(comm, "comm")?)?;
-    end(&held).map_err(|fault| fault.on(held.share()))?;
-    out(comm, "comm", MPI_COMM_NULL)
+    let handle = read(comm, "comm")?;
+    let held = get(handle)?;
+    let ended = end(&held).map_err(|fault| fault.on(held.share()));
+    // It may be gone with an error.
+    if ended.is_ok() || get(handle).is_err() {
+        out(comm, "comm", MPI_COMM_NULL)?;
+    }
+    ended
 }
 
 fn string_tag<'a>(name: Text<'a>) -> Result<&'a [u8], Fault> {

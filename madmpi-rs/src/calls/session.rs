@@ -60,6 +60,7 @@ mpi! {
     anytime fn MPI_Session_finalize(session: InOut<MPI_Session>) {
         let ended = read(session, "session")?;
         session::on(ended, |ended| {
+            ended.buffer.flush()?;
             process::close_session()?;
             ended.free();
             Ok(())

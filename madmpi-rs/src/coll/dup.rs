@@ -22,7 +22,11 @@ unsafe impl Send for HandlePlace {}
 pub(crate) fn start(comm: &Ref<Comm>, newcomm: Out<MPI_Comm>) -> Result<MPI_Request, Fault> {
     out(newcomm, "newcomm", MPI_COMM_NULL)?;
     let attributes = Attributes::default();
-    comm.attributes.copy_to(comm.handle().0, &attributes)?;
+    if let Err(fault) = comm.attributes.copy_to(comm.handle().0, &attributes) {
+        // What was copied is the program's; it learns of its first failure.
+        let _ = attributes.delete_all(comm.handle().0);
+        return Err(fault);
+    }
     let (errhandler, topology) = (comm.errhandler(), comm.share_topology());
     let group = comm.union_group()?;
     let offer = if group.rank() == 0 { comm.circle.contexts.offer_fresh() } else { Ok(0) };
@@ -34,7 +38,14 @@ pub(crate) fn start(comm: &Ref<Comm>, newcomm: Out<MPI_Comm>) -> Result<MPI_Requ
     let result = std::ptr::slice_from_raw_parts_mut(words.as_mut_ptr().cast::<u8>(), len);
     let task = Task::Bcast { root: 0, len };
     // SAFETY: the memory is on the heap, `finish` keeps it until the collective is over, and nothing reads it before.
-    let pending = unsafe { group.bytes(&task, None, &[], result, false).start()? };
+    let pending = unsafe { group.bytes(&task, None, &[], result, false).start() };
+    let pending = match pending {
+        Ok(pending) => pending,
+        Err(error) => {
+            let _ = attributes.delete_all(comm.handle().0);
+            return Err(error.into());
+        }
+    };
     let (from, place) = (comm.share(), HandlePlace(newcomm));
     let finish: Finish = Box::new(move || {
         let place = place;

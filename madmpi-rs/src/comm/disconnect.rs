@@ -10,9 +10,10 @@ impl Comm {
     /// # Errors
     /// The function of an attribute has failed; a member has failed.
     pub(crate) fn disconnect(&self) -> Result<(), Fault> {
+        let sent = self.buffer.flush();
         let met = Agreement::of_comm(self).and_then(|all| all.any(false).map(drop));
         self.circle.part();
         // A member that has failed is no reason to stay connected with the others.
-        self.free().and(met)
+        self.free().and(met).and(sent)
     }
 }

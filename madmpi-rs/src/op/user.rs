@@ -87,7 +87,7 @@ impl User {
             return;
         }
         // Lays the elements out in memory where the first element's address is a multiple of every alignment.
-        let (low, len) = datatype.span(count);
+        let (low, len) = room(datatype, count);
         let before = low.rem_euclid(align as isize);
         let mut rooms = [aligned(len + align), aligned(len + align)];
         let [first, second] = rooms.each_mut().map(|room| {
@@ -96,7 +96,7 @@ impl User {
                 .wrapping_offset(before)
                 .wrapping_offset(low.wrapping_neg())
         });
-        // SAFETY: the rooms hold all the elements' data, from `low` on; packed ones are as long.
+        // SAFETY: the rooms hold all the elements, from `low` on; packed ones are as long.
         unsafe {
             datatype.unpack(left.as_ptr(), left.len(), first, count);
             datatype.unpack(into.as_ptr(), into.len(), second, count);
@@ -104,6 +104,24 @@ impl User {
             datatype.pack(second, count, into.as_mut_ptr());
         }
     }
+}
+
+/// An extent from which on it is a stride, not the length of a structure.
+const STRIDE: usize = 1 << 20;
+
+/// Where memory for elements has to begin, as an offset from the first one, and its length. A function may copy elements whole,
+/// with what lies between their bounds and is no data.
+fn room(datatype: &Datatype, count: usize) -> (isize, usize) {
+    let (low, len) = datatype.span(count);
+    let extent = datatype.extent;
+    if count == 0 || extent.unsigned_abs() > STRIDE {
+        return (low, len);
+    }
+    let last = extent * (count as isize - 1);
+    let ends = [0, last].map(|at| at + datatype.lb());
+    let first = low.min(ends[0].min(ends[1]) + extent.min(0));
+    let end = (low + len as isize).max(ends[0].max(ends[1]) + extent.max(0));
+    (first, (end - first) as usize)
 }
 
 #[cfg(test)]

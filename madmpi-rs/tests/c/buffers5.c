@@ -53,6 +53,10 @@ int main(int argc, char **argv) {
         MPI_Session_detach_buffer(session, &given, &size);
         printf("session: %d %d\n", given == (void *)room, size == sizeof room);
         MPI_Session_finalize(&session);
+        /* A library takes its caller's buffer away for a while, whether there is one or not. */
+        MPI_Buffer_detach(&given, &size);
+        printf("none: %d %d\n", given == NULL, size);
+        MPI_Buffer_attach(given, size);
         /* This one is sent by MPI_Finalize at the latest. */
         MPI_Buffer_attach(room, sizeof room);
         send_and_spoil(7);

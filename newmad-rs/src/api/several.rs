@@ -1,9 +1,10 @@
 //! Waits for one, some or all of several requests.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use marcel::plumbing::budget;
-use pioman::{Completion, Hint, Waitable};
+use pioman::{Completion, Hint, Manager, Waitable};
 
 use crate::api::owned::Owned;
 use crate::session::Inner;
@@ -198,6 +199,12 @@ pub(crate) fn wait_any_opening<R: Waited>(requests: &mut [R], opens: bool) -> Op
                 if let What::Request(owned) = what {
                     owned.parts().1.engine.unattend(owned.request());
                 }
+                // The sleep is for the sources of one manager.
+                if let Some(session) = what.session()
+                    && !Arc::ptr_eq(&session.manager, manager)
+                {
+                    session.engine.have_watched(&session.manager);
+                }
             }
         };
         let deadline = patience.map(|patience| begun + patience);
@@ -263,18 +270,20 @@ pub(crate) fn wait(what: What<'_>) {
 /// # Blocking
 /// No.
 pub fn test_some<R: Waited>(requests: &mut [R]) -> Vec<usize> {
-    if !requests.iter().any(is_over)
-        && let Some(session) = requests.iter().find_map(|request| what(request).session())
-    {
-        session.look();
+    if !requests.iter().any(is_over) {
+        let mut looked: Option<&Arc<Manager>> = None;
+        for session in requests.iter().filter_map(|request| what(request).session()) {
+            if looked.is_none_or(|manager| !Arc::ptr_eq(manager, &session.manager)) {
+                session.look();
+                looked = Some(&session.manager);
+            }
+        }
     }
     (0..requests.len()).filter(|&index| is_over(&requests[index])).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use pioman::{Completion, Manager};
-
     use super::*;
     use crate::SendOptions;
     use crate::Session;

@@ -55,7 +55,7 @@ fn decode(text: &str, size: u32) -> Option<Vec<u32>> {
     for run in text.split(',') {
         let (count, times) = run.split_once('x').unwrap_or((run, "1"));
         let (count, times): (u32, usize) = (count.parse().ok()?, times.parse().ok()?);
-        if counts.len() + times > size as usize {
+        if times > size as usize - counts.len() {
             return None;
         }
         counts.extend(std::iter::repeat_n(count, times));
@@ -89,5 +89,6 @@ mod tests {
     fn equal_neighbours_are_one_word() {
         assert_eq!(encode(&[32, 32, 5]), "32x2,5");
         assert_eq!(decode("32x9999999999", 2), None);
+        assert_eq!(decode("1,1x18446744073709551615", 2), None);
     }
 }

@@ -39,9 +39,8 @@ pub(super) fn init(wire: &mut Wire, version: (u32, u32), deadline: Instant) -> R
 
 /// Sends a line and gives the one that answers it, whatever its result.
 fn ask(wire: &mut Wire, request: &str, answer: &str, deadline: Instant) -> Result<String, Error> {
-    let lost = |source| lost(&source, answer);
-    wire.send(&format!("{request}\n"), deadline).map_err(lost)?;
-    let text = wire.line(deadline).map_err(lost)?;
+    let text = wire.ask(&format!("{request}\n"), deadline, Wire::line);
+    let text = text.map_err(|source| lost(&source, answer))?;
     match field(&text, "cmd") == Some(answer) {
         true => Ok(text),
         false => Err(failed(format_args!("expected {answer}, got {}", shorten(&text)))),
@@ -176,6 +175,9 @@ impl Spawner for Pmi1 {
 /// Names of jobs of `mad run`, which tells and does more than the protocol has.
 const MAD: &str = "mad-";
 
+/// Process managers end a process that sends longer ones.
+const LONGEST_LINE: usize = 8000;
+
 /// The lines that ask for processes, without the last newline.
 fn request(commands: &[Command], note: &str) -> Result<String, Error> {
     use std::fmt::Write;
@@ -206,6 +208,11 @@ fn request(commands: &[Command], note: &str) -> Result<String, Error> {
         }
         text.push_str(if so_far == total { "endcmd" } else { "endcmd\n" });
     }
+    if text.lines().any(|line| line.len() > LONGEST_LINE) {
+        return Err(failed(format_args!(
+            "PMI-1 passes no arguments and hints of more than some {LONGEST_LINE} bytes"
+        )));
+    }
     Ok(text)
 }
 
@@ -230,6 +237,7 @@ mod tests {
         }
         assert!(text.ends_with("endcmd"));
         assert!(request(&[command("a", &["x\ncmd=abort"])], "port").is_err());
+        assert!(request(&[command("a", &[&"x".repeat(8193)])], "port").is_err());
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::manager::Bootstrap;
 use super::pmi1::ROOM;
-use super::wire::{LONGEST, Wire, failed, lost, shorten, variable};
+use super::wire::{Wire, failed, lost, shorten, variable};
 use crate::error::Error;
 use crate::sys;
 
@@ -42,14 +42,9 @@ impl Pmi2 {
     }
 
     fn ask(&mut self, request: &str, answer: &str, deadline: Instant) -> Result<String, Error> {
-        let lost = |source| lost(&source, answer);
-        self.wire.send(&format!("{:6}{request}", request.len()), deadline).map_err(lost)?;
-        let length = self.wire.text(6, deadline).map_err(lost)?;
-        let length = length.trim().parse().ok().filter(|&length| length <= LONGEST);
-        let length = length.ok_or_else(|| {
-            failed(format_args!("the answer where {answer} was expected has no sound length"))
-        })?;
-        let text = self.wire.text(length, deadline).map_err(lost)?;
+        let request_of_length = format!("{:6}{request}", request.len());
+        let text = self.wire.ask(&request_of_length, deadline, Wire::framed);
+        let text = text.map_err(|source| lost(&source, answer))?;
         if field(&text, "cmd") != Some(answer) {
             return Err(failed(format_args!("expected {answer}, got {}", shorten(&text))));
         }

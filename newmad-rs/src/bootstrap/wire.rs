@@ -26,6 +26,8 @@ pub(super) struct Wire {
     pub(super) rank: u32,
     pub(super) size: u32,
     pending: Vec<u8>,
+    /// Requests that were sent and whose answers have not been read: those that come too late are for nobody.
+    owed: u32,
 }
 
 pub(super) fn failed(why: impl std::fmt::Display) -> Error {
@@ -88,7 +90,26 @@ impl Wire {
 
     /// Rank `rank` of `size` at its end of a connection.
     pub(super) fn new(socket: OwnedFd, rank: u32, size: u32) -> Wire {
-        Wire { socket, rank, size, pending: Vec::new() }
+        Wire { socket, rank, size, pending: Vec::new(), owed: 0 }
+    }
+
+    /// Sends a request and reads its answer, with `read`, which takes an answer whole or not at all; before that the answers
+    /// to earlier requests whose time was over.
+    pub(super) fn ask<T>(
+        &mut self,
+        request: &str,
+        deadline: Instant,
+        read: impl Fn(&mut Wire, Instant) -> io::Result<T>,
+    ) -> io::Result<T> {
+        while self.owed > 0 {
+            read(self, deadline)?;
+            self.owed -= 1;
+        }
+        self.send(request, deadline)?;
+        self.owed = 1;
+        let answer = read(self, deadline)?;
+        self.owed = 0;
+        Ok(answer)
     }
 
     /// Sends a request.
@@ -121,13 +142,24 @@ impl Wire {
         }
     }
 
-    /// The next `len` bytes.
-    pub(super) fn text(&mut self, len: usize, deadline: Instant) -> io::Result<String> {
+    /// The next text whose length stands before it, in six characters.
+    pub(super) fn framed(&mut self, deadline: Instant) -> io::Result<String> {
+        const HEADER: usize = 6;
+        self.have(HEADER, deadline)?;
+        let length = std::str::from_utf8(&self.pending[..HEADER]).ok();
+        let length = length.and_then(|length| length.trim().parse().ok());
+        let length = length.filter(|&length: &usize| length <= LONGEST);
+        let end = HEADER + length.ok_or_else(|| io::Error::other("it has no sound length"))?;
+        self.have(end, deadline)?;
+        let bytes: Vec<u8> = self.pending.drain(..end).skip(HEADER).collect();
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    fn have(&mut self, len: usize, deadline: Instant) -> io::Result<()> {
         while self.pending.len() < len {
             self.read(deadline)?;
         }
-        let bytes: Vec<u8> = self.pending.drain(..len).collect();
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
+        Ok(())
     }
 
     fn read(&mut self, deadline: Instant) -> io::Result<()> {
@@ -192,4 +224,35 @@ pub(super) fn lost(source: &io::Error, answer: &str) -> Error {
 pub(super) fn shorten(text: &str) -> String {
     let short: String = text.chars().take(200).collect();
     if short.len() < text.len() { format!("{short:?} …") } else { format!("{short:?}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
+    use std::time::Duration;
+
+    use super::*;
+
+    type Read = fn(&mut Wire, Instant) -> io::Result<String>;
+
+    #[test]
+    fn an_answer_that_comes_too_late_is_for_nobody() {
+        let frames = ["     4la", "te     4next", "     4last"];
+        let lines = ["la", "te\nnext\n", "last\n"];
+        let cases: [(Read, [&str; 3]); 2] = [(Wire::line, lines), (Wire::framed, frames)];
+        for (read, [part, rest, last]) in cases {
+            let (own, mut theirs) = UnixStream::pair().unwrap();
+            let mut wire = Wire::new(own.into(), 0, 1);
+            theirs.write_all(part.as_bytes()).unwrap();
+            let soon = Instant::now() + Duration::from_millis(20);
+            let error = wire.ask("first\n", soon, read).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+            theirs.write_all(rest.as_bytes()).unwrap();
+            let late = Instant::now() + Duration::from_secs(60);
+            assert_eq!(wire.ask("second\n", late, read).unwrap(), "next");
+            theirs.write_all(last.as_bytes()).unwrap();
+            assert_eq!(wire.ask("third\n", late, read).unwrap(), "last");
+        }
+    }
 }

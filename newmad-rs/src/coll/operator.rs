@@ -195,8 +195,10 @@ impl<T: Element> Op<T> {
 
     fn of(combine: impl Fn(T, T) -> T + Send + Sync + 'static, commutative: bool) -> Op<T> {
         let size = size_of::<T>();
+        // Of elements without bytes there are none to combine.
+        let each = size.max(1);
         let apply = move |left: &[u8], into: &mut [u8]| {
-            for (left, into) in left.chunks_exact(size).zip(into.chunks_exact_mut(size)) {
+            for (left, into) in left.chunks_exact(each).zip(into.chunks_exact_mut(each)) {
                 combine(T::load(left), T::load(into)).store(into);
             }
         };

@@ -137,17 +137,42 @@ impl Port {
                     if greetings.len() == STRANGERS {
                         greetings.remove(0);
                     }
-                    stream.set_nonblocking(true)?;
+                    if stream.set_nonblocking(true).is_err() {
+                        continue;
+                    }
                     let called = Called::new(self.key);
                     greetings.push(Greeting { stream, called, until: Instant::now() + PATIENCE });
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+                Err(error) if is_callers_own(&error) => {}
+                // A greeting that ends gives its descriptor back.
+                Err(error) if has_no_descriptor(&error) && !greetings.is_empty() => {
+                    greetings.remove(0);
+                }
                 Err(error) => return Err(error),
             }
         }
     }
+}
+
+/// Whether an error of `accept` is that of the connection that was to be accepted.
+fn is_callers_own(error: &io::Error) -> bool {
+    let of_connection = [
+        libc::ECONNABORTED,
+        libc::EPROTO,
+        libc::ENETDOWN,
+        libc::ENETUNREACH,
+        libc::EHOSTDOWN,
+        libc::EHOSTUNREACH,
+        libc::ENOPROTOOPT,
+        libc::ENONET,
+    ];
+    error.raw_os_error().is_some_and(|errno| of_connection.contains(&errno))
+}
+
+fn has_no_descriptor(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
 }
 
 /// Carries on the greetings of those that have said something; the first caller that has proven itself.

@@ -7,7 +7,7 @@
 //! Rejected: the process manager's names (those of `mad run` and Hydra end at their job, and jobs that are started apart
 //! are what names are for); a server (one more process to start, to find and to protect).
 
-use std::fs::{self, DirBuilder, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -41,10 +41,14 @@ pub fn publish(service: &[u8], text: &str) -> Result<Taken, Error> {
     let place = place(&folder, service);
     let fresh = folder.join(format!(".{}", hex(&sys::random::<16>()?)));
     let doing = "publishing a name";
+    let _alone = alone(&folder).map_err(during(doing))?;
     let written = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&fresh);
-    written
-        .and_then(|mut file| file.write_all(format!("{}\n{text}", Process::own()).as_bytes()))
-        .map_err(during(doing))?;
+    let written = written
+        .and_then(|mut file| file.write_all(format!("{}\n{text}", Process::own()).as_bytes()));
+    if let Err(error) = written {
+        let _ = fs::remove_file(&fresh);
+        return Err(during(doing)(error));
+    }
     let taken = loop {
         match fs::hard_link(&fresh, &place) {
             Ok(()) => break Ok(Taken::Done),
@@ -63,6 +67,16 @@ pub fn publish(service: &[u8], text: &str) -> Result<Taken, Error> {
     taken.map_err(during(doing))
 }
 
+/// Holds off others that publish and take back: of two that find a dead process's name, one would remove what the other has put
+/// in its place.
+fn alone(folder: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(false).mode(0o600);
+    let lock = options.open(folder.join(".lock"))?;
+    lock.lock()?;
+    Ok(lock)
+}
+
 /// The text that a process that lives has published under that name.
 ///
 /// # Errors
@@ -77,10 +91,12 @@ pub fn look_up(service: &[u8]) -> Result<Option<String>, Error> {
 /// # Errors
 /// As [`publish`].
 pub fn unpublish(service: &[u8]) -> Result<Taken, Error> {
-    let place = place(&folder()?, service);
+    let (folder, doing) = (folder()?, "taking back a name");
+    let _alone = alone(&folder).map_err(during(doing))?;
+    let place = place(&folder, service);
     match read(&place) {
         Some((process, _)) if process == Process::own() => {
-            fs::remove_file(place).map_err(during("taking back a name"))?;
+            fs::remove_file(place).map_err(during(doing))?;
             Ok(Taken::Done)
         }
         Some((process, _)) if process.lives() => Ok(Taken::Occupied),

@@ -44,4 +44,8 @@ pub(super) fn set(inner: &Arc<Inner>) {
         });
         Set { _callback: callback, _signals: signals }
     });
+    // The callback has been called once, perhaps before this session was among those that it had listen.
+    if inner.engine.shared_signals().alarm.is_done() {
+        listener::start(inner);
+    }
 }

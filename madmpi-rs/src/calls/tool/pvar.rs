@@ -4,6 +4,7 @@
 use core::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
 
+use marcel::plumbing::KernelMutex;
 use pioman::Point;
 
 use super::face::{self, Answer, at, give, name, text, tool};
@@ -12,7 +13,8 @@ use crate::args::{ArrayMut, InOut, Out, Text};
 use crate::handle::Table;
 use crate::{comm, job};
 
-static SESSIONS: Table<()> = Table::new();
+/// With the handles of each, which end with it.
+static SESSIONS: Table<KernelMutex<Vec<usize>>> = Table::new();
 static HANDLES: Table<Handle> = Table::new();
 
 struct Handle {
@@ -184,30 +186,35 @@ tool! {
 
     fn MPI_T_pvar_session_create(session: Out<usize>) {
         give(session, MPI_T_PVAR_SESSION_NULL)?;
-        give(session, SESSIONS.insert(Arc::new(())).ok_or(MPI_T_ERR_OUT_OF_SESSIONS)?)
+        give(session, SESSIONS.insert(Arc::default()).ok_or(MPI_T_ERR_OUT_OF_SESSIONS)?)
     }
 
-    // Handles of the session are of no use any more.
     fn MPI_T_pvar_session_free(session: InOut<usize>) {
-        SESSIONS.remove(face::handle(session)?).ok_or(MPI_T_ERR_INVALID_SESSION)?;
+        let ended = SESSIONS.remove(face::handle(session)?).ok_or(MPI_T_ERR_INVALID_SESSION)?;
+        ended.lock().drain(..).for_each(|handle| drop(HANDLES.remove(handle)));
         give(session, MPI_T_PVAR_SESSION_NULL)
     }
 
     fn MPI_T_pvar_handle_alloc(
         session_: usize, pvar_index: c_int, _obj_handle: *mut c_void, handle: Out<usize>, count: Out<c_int>,
     ) {
-        session(session_)?;
+        let of = SESSIONS.get(session_).ok_or(MPI_T_ERR_INVALID_SESSION)?;
         let kind = at(&all(), pvar_index)?.kind;
         give(count, 1)?;
         give(handle, MPI_T_PVAR_HANDLE_NULL)?;
         let new = HANDLES.insert(Arc::new(Handle { session: session_, kind }));
-        give(handle, new.ok_or(MPI_T_ERR_OUT_OF_HANDLES)?)
+        let new = new.ok_or(MPI_T_ERR_OUT_OF_HANDLES)?;
+        of.lock().push(new);
+        give(handle, new)
     }
 
     fn MPI_T_pvar_handle_free(session: usize, handle: InOut<usize>) {
         let freed = face::handle(handle)?;
         one(session, freed)?;
         HANDLES.remove(freed);
+        if let Some(of) = SESSIONS.get(session) {
+            of.lock().retain(|&other| other != freed);
+        }
         give(handle, MPI_T_PVAR_HANDLE_NULL)
     }
 

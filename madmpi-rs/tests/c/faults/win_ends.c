@@ -95,6 +95,8 @@ int main(int argc, char **argv) {
             MPI_Win_unlock(2 - rank, win);
         else
             code = MPI_ERR_OTHER;
+        /* The window stays until both have had each other's lock. */
+        MPI_Sendrecv(mine, 1, MPI_INT, 2 - rank, 0, mine, 1, MPI_INT, 2 - rank, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     } else { /* "flush", "created", "request", "accumulate": passive epochs */
         if (rank == 1) {
             MPI_Recv(mine, 1, MPI_INT, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
