@@ -1,7 +1,7 @@
 //! What the handles of a group and its collectives under way share: members, tags, plans, failure.
 
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, MutexGuard, OnceLock, Weak};
 
 use crate::coll::algo::choose::{Algorithm, Choices};
@@ -85,6 +85,10 @@ pub(crate) struct Context {
     /// The own rank in the group.
     pub(super) rank: u32,
     pub(super) id: u64,
+    /// The program's.
+    pub(super) handles: AtomicU32,
+    /// Its id may be another group's.
+    let_go: AtomicBool,
     number: AtomicU64,
     /// How many groups were made of it.
     pub(super) children: AtomicU32,
@@ -142,6 +146,8 @@ impl Context {
             members: members.into(),
             rank,
             id,
+            handles: AtomicU32::new(0),
+            let_go: AtomicBool::new(false),
             number: AtomicU64::new(0),
             children: AtomicU32::new(0),
             failure: OnceLock::new(),
@@ -196,6 +202,23 @@ impl Context {
 
     fn list(&self) -> MutexGuard<'_, Vec<Weak<dyn Member>>> {
         self.runs.lock()
+    }
+
+    /// One handle less. The last one gives the id back, if nothing is under way: threads that have carried collectives on may
+    /// hold the context for a moment longer, and the program may make a group with this id again at once.
+    pub(super) fn handle_gone(&self) {
+        if self.handles.fetch_sub(1, Ordering::AcqRel) == 1
+            && self.failure.get().is_none()
+            && self.runs().iter().all(|run| run.is_over())
+        {
+            self.let_go_of_id();
+        }
+    }
+
+    fn let_go_of_id(&self) {
+        if !self.let_go.swap(true, Ordering::AcqRel) {
+            Groups::of(&self.session).known().ids.remove(&self.id);
+        }
     }
 
     /// What may be under way.
@@ -253,6 +276,6 @@ impl Drop for Context {
         if failed {
             return; // the janitor goes on: no other group may have the id
         }
-        Groups::of(&self.session).known().ids.remove(&self.id);
+        self.let_go_of_id();
     }
 }

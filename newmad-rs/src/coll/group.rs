@@ -101,12 +101,35 @@ const LEADERS: u64 = 5;
 /// that waits for it, and the group is over: all its collectives under way, and later ones, end with an error too. The
 /// survivors may make a new group of themselves. A collective that a member had finished before stays finished for that
 /// one.
-#[derive(Clone)]
 pub struct Group {
     pub(super) context: Arc<Context>,
 }
 
+impl Clone for Group {
+    fn clone(&self) -> Group {
+        Group::of(self.context.clone())
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.context.handle_gone();
+    }
+}
+
 impl Group {
+    /// One more handle.
+    pub(super) fn of(context: Arc<Context>) -> Group {
+        context.handles.fetch_add(1, Ordering::Relaxed);
+        Group { context }
+    }
+
+    /// What the handle stands for, which keeps its id for as long as it is there.
+    pub(super) fn kept(self) -> Arc<Context> {
+        self.context.handles.fetch_add(1, Ordering::Relaxed);
+        self.context.clone()
+    }
+
     fn make(
         session: &Arc<Inner>,
         members: &[u32],
@@ -121,7 +144,7 @@ impl Group {
             )));
         }
         let context = Context::new(session, members, rank, id, choices);
-        Ok(Group { context: Arc::new(context) })
+        Ok(Group::of(Arc::new(context)))
     }
 
     /// The own rank in the group.

@@ -78,6 +78,23 @@ fn a_group_does_not_meet_at_the_place_of_one_before() {
     .unwrap();
 }
 
+/// A thread that has carried a collective on may hold what the group's handles share for a moment longer than they are there.
+#[test]
+fn an_id_is_free_when_the_last_handle_is_gone() {
+    run_ranks(1, |session| {
+        let group = session.group_with_id(&[0], 7).unwrap();
+        let (second, held) = (group.clone(), group.context.clone());
+        drop(group);
+        assert!(session.group_with_id(&[0], 7).is_err(), "there is one more handle");
+        drop(second);
+        let again = session.group_with_id(&[0], 7).unwrap();
+        drop(held);
+        assert!(session.group_with_id(&[0], 7).is_err(), "the new group has it");
+        again.barrier().wait().unwrap();
+    })
+    .unwrap();
+}
+
 #[test]
 fn threads_of_a_rank_use_a_group_each() {
     let manager = pioman::Manager::builder().build().unwrap();

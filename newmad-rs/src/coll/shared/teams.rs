@@ -109,7 +109,7 @@ impl Group {
         let found = made.map(|(_, meeting)| meeting).or_else(|| meetings.find(offers[leader][0]));
         let given_up = Error::Revoked { by: Some(self.members()[leader]), gone: false };
         let meeting = found.ok_or(given_up)?;
-        let leaders = group.map(|group| group.context);
+        let leaders = group.map(Group::kept);
         if let Some(leaders) = &leaders {
             let hearer: Arc<dyn Hears> = leaders.clone();
             meeting.tells(Arc::downgrade(&hearer));
@@ -178,7 +178,7 @@ impl Group {
     ) -> Result<(), Error> {
         let Some(leaders) = &teams.leaders else { return Ok(()) };
         let leading = Leading(&self.context);
-        let group = Group { context: leaders.clone() };
+        let group = Group::of(leaders.clone());
         // SAFETY: the caller's promise.
         let done = unsafe { group.complete(task, operator, memory, true) };
         std::mem::forget(leading);
