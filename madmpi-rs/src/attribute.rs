@@ -263,6 +263,21 @@ impl Attributes {
         self.deleted(object, place, attribute)
     }
 
+    /// The attributes of a duplicate of the object that is still to be made: see [`Attributes::adopt`].
+    ///
+    /// # Errors
+    /// A function has failed. What was copied is deleted; the program learns of its first failure.
+    pub(crate) fn copies(&self, object: usize) -> Result<Attributes, Fault> {
+        let copies = Attributes::default();
+        match self.copy_to(object, &copies) {
+            Ok(()) => Ok(copies),
+            Err(fault) => {
+                let _ = copies.delete_all(object);
+                Err(fault)
+            }
+        }
+    }
+
     /// Copies the attributes to a duplicate of the object, as the keys' functions decide.
     ///
     /// # Errors

@@ -125,7 +125,6 @@ fn a_request_is_found_by_a_signal_while_its_owner_computes() {
         let runtime = runtime(mode, policy);
         let manager = runtime.manager().clone();
         // A tick may find the event first, after a signal that was late: then another one is raised.
-        let (mut tries, mut asked) = (0, 0);
         let found = (0..100).any(|_| {
             let line = Line::new();
             let source = manager.add_source(line.clone()).unwrap();
@@ -139,14 +138,12 @@ fn a_request_is_found_by_a_signal_while_its_owner_computes() {
                 };
                 assert!(compute_until(|| line.request.is_done()), "{mode} {policy}");
                 let wanted = raiser.join().unwrap();
-                (tries, asked) = (tries + 1, asked + usize::from(wanted != 0 && wanted != RING));
+                assert!(wanted != 0 && wanted != RING, "{mode} {policy}: the peer is to signal");
             });
             let _ = id;
             manager.hits(Point::Interrupt) > 0
         });
         assert!(found, "{mode} {policy}: {}", manager.counters());
-        // The peer is to signal, unless its event falls into a tick, or meets a virtual processor that falls asleep.
-        assert!(2 * asked + 2 >= tries, "{mode} {policy}: {asked} of {tries} were to signal");
     }
 }
 
@@ -166,9 +163,7 @@ fn a_thread_that_waits_is_not_interrupted() {
         let runtime = runtime(mode, policy);
         let manager = runtime.manager().clone();
         for pause in [0, 5] {
-            const TRIES: u64 = 20;
-            let mut signals = 0;
-            for _ in 0..TRIES {
+            for _ in 0..20 {
                 let line = Line::new();
                 let source = manager.add_source(line.clone()).unwrap();
                 runtime.run(|| {
@@ -184,10 +179,8 @@ fn a_thread_that_waits_is_not_interrupted() {
                     manager.wait(&line.request, Hints::new(Hint::Short).on(source.id()));
                     raiser.join().unwrap();
                 });
-                signals += line.signals.load(SeqCst);
+                assert_eq!(line.signals.load(SeqCst), 0, "{mode} {policy}");
             }
-            // A tick may come between the waiter's last poll and its sleep, and ask for a signal.
-            assert!(4 * signals < TRIES, "{mode} {policy}: {signals} signals in {TRIES} waits");
         }
     }
 }

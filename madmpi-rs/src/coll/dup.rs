@@ -7,7 +7,6 @@ use newmad::coll::Task;
 
 use crate::abi::*;
 use crate::args::{Out, out};
-use crate::attribute::Attributes;
 use crate::comm::{Comm, Parts};
 use crate::error::Fault;
 use crate::handle::Ref;
@@ -21,12 +20,7 @@ unsafe impl Send for HandlePlace {}
 
 pub(crate) fn start(comm: &Ref<Comm>, newcomm: Out<MPI_Comm>) -> Result<MPI_Request, Fault> {
     out(newcomm, "newcomm", MPI_COMM_NULL)?;
-    let attributes = Attributes::default();
-    if let Err(fault) = comm.attributes.copy_to(comm.handle().0, &attributes) {
-        // What was copied is the program's; it learns of its first failure.
-        let _ = attributes.delete_all(comm.handle().0);
-        return Err(fault);
-    }
+    let attributes = comm.attributes.copies(comm.handle().0)?;
     let (errhandler, topology) = (comm.errhandler(), comm.share_topology());
     let group = comm.union_group()?;
     let offer = if group.rank() == 0 { comm.circle.contexts.offer_fresh() } else { Ok(0) };

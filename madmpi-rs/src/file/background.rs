@@ -130,25 +130,21 @@ impl Runtime {
     }
 }
 
-/// Runs a job on a green thread, or where there is no memory for one at once: other ranks may wait for their part in it.
+/// Runs a job on a green thread, or at once where none can be made: other ranks may wait for their part in it. (A thread that
+/// is made and then gets no stack drops its job, which says so.)
 fn spawn_or_run(job: impl FnOnce() + Send + 'static) {
-    let (job, run) = at_most_once(job);
-    if thread().spawn_detached(job).is_err() {
-        run();
-    }
-}
-
-/// Two functions of which the first that is called does it.
-fn at_most_once<J: FnOnce() + Send + 'static>(
-    job: J,
-) -> (impl FnOnce() + Send + 'static, impl FnOnce() + Send + 'static) {
-    let first = Arc::new(KernelMutex::new(Some(job)));
-    let other = first.clone();
-    let run = |job: Arc<KernelMutex<Option<J>>>| {
+    fn run<J: FnOnce()>(job: &KernelMutex<Option<J>>) {
         let taken = job.lock().take();
-        taken.into_iter().for_each(|job| job());
-    };
-    (move || run(first), move || run(other))
+        if let Some(job) = taken {
+            job();
+        }
+    }
+    // Who does not get a thread gets its function back.
+    let job = Arc::new(KernelMutex::new(Some(job)));
+    let theirs = job.clone();
+    if thread().spawn_detached(move || run(&theirs)).is_err() {
+        run(&job);
+    }
 }
 
 /// A reactive one: the kernel lets it preempt what computes.

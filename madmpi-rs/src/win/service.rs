@@ -14,7 +14,7 @@
 use core::ffi::c_int;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use marcel::plumbing::KernelMutex;
 use newmad::raw::{Memory, Trusted};
@@ -51,10 +51,9 @@ pub(super) struct Service {
     /// Whether requests still reach the memory. Held while one is done.
     open: KernelMutex<bool>,
     origins: KernelMutex<HashMap<u32, Origin>>,
-    /// Messages under way from and to the window's memory.
+    /// Messages under way from and to the window's memory, and one for the window until it is closed.
     under_way: AtomicUsize,
-    /// `idle` is to tell when there are none.
-    closing: AtomicBool,
+    /// There are none, and no more come.
     idle: Completion,
     queue: KernelMutex<LockQueue>,
     /// The window's memory, if the library has allocated it: messages that are under way keep it.
@@ -119,8 +118,7 @@ impl Service {
             serving: AtomicU32::new(0),
             open: KernelMutex::new(true),
             origins: KernelMutex::default(),
-            under_way: AtomicUsize::new(0),
-            closing: AtomicBool::new(false),
+            under_way: AtomicUsize::new(1),
             idle: Completion::new(),
             queue: KernelMutex::default(),
             _memory: memory,
@@ -142,20 +140,15 @@ impl Service {
     /// The calling thread, until the messages have arrived or their other sides have died.
     pub(super) fn close(&self) {
         *self.open.lock() = false;
-        self.closing.store(true, Ordering::SeqCst);
-        if self.under_way.load(Ordering::SeqCst) == 0 {
-            return;
-        }
+        self.over();
         while let Some(awaited) = self.comm.session.awaited(&self.idle).pending() {
             awaited.wait();
         }
     }
 
-    /// A message from or to the memory is over.
+    /// A message from or to the memory is over, or the window is closed.
     fn over(&self) {
-        // The other order than in `close`: one of the two sees the other.
-        if self.under_way.fetch_sub(1, Ordering::SeqCst) == 1 && self.closing.load(Ordering::SeqCst)
-        {
+        if self.under_way.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.idle.complete();
         }
     }
@@ -247,7 +240,7 @@ impl Service {
                 let sent =
                     self.comm.session.isend_with(from, tag, target.memory, SendOptions::new());
                 if let Ok(sent) = sent {
-                    self.under_way.fetch_add(1, Ordering::SeqCst);
+                    self.under_way.fetch_add(1, Ordering::Relaxed);
                     let service = self.clone();
                     sent.on_done(move |_| {
                         drop(target);
@@ -326,7 +319,7 @@ impl Service {
         let service = self.clone();
         match receive {
             Ok(receive) => {
-                self.under_way.fetch_add(1, Ordering::SeqCst);
+                self.under_way.fetch_add(1, Ordering::Relaxed);
                 receive.on_done(move |received| {
                     drop(target);
                     service.came(from, received.is_ok());

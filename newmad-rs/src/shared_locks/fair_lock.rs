@@ -132,35 +132,23 @@ mod tests {
 mod model {
     use loom::thread;
 
+    use super::super::Guarded;
     use super::*;
-    use crate::sync::{Arc, UnsafeCell};
 
-    struct Shared {
-        lock: FairLock,
-        value: UnsafeCell<u32>,
-    }
-
-    // SAFETY: the lock's protocol, which loom checks here.
-    unsafe impl Sync for Shared {}
-    // SAFETY: a number.
-    unsafe impl Send for Shared {}
+    type Shared = Guarded<FairLock>;
 
     impl Shared {
-        fn new() -> Arc<Shared> {
-            Arc::new(Shared { lock: FairLock::default(), value: UnsafeCell::new(0) })
-        }
-
         fn write(&self) {
             self.lock.lock(true, &|| Ok::<_, ()>(())).unwrap();
             // SAFETY: the lock is ours alone.
-            self.value.with_mut(|n| unsafe { *n += 1 });
+            unsafe { self.count() };
             self.lock.unlock(true);
         }
 
         fn read(&self) -> u32 {
             self.lock.lock(false, &|| Ok::<_, ()>(())).unwrap();
             // SAFETY: nobody writes.
-            let value = self.value.with(|n| unsafe { *n });
+            let value = unsafe { self.value() };
             self.lock.unlock(false);
             value
         }

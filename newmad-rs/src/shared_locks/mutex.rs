@@ -87,24 +87,16 @@ mod tests {
 mod model {
     use loom::thread;
 
+    use super::super::Guarded;
     use super::*;
-    use crate::sync::{Arc, UnsafeCell};
 
-    struct Shared {
-        lock: SharedMutex,
-        value: UnsafeCell<u32>,
-    }
-
-    // SAFETY: the lock's protocol, which loom checks here.
-    unsafe impl Sync for Shared {}
-    // SAFETY: a number.
-    unsafe impl Send for Shared {}
+    type Shared = Guarded<SharedMutex>;
 
     impl Shared {
         fn update(&self) {
             let held = self.lock.lock(&|| Ok::<_, ()>(())).unwrap();
             // SAFETY: the lock is ours.
-            self.value.with_mut(|n| unsafe { *n += 1 });
+            unsafe { self.count() };
             drop(held);
         }
     }
@@ -112,8 +104,7 @@ mod model {
     #[test]
     fn model_updates_exclude_each_other_and_sleepers_are_woken() {
         loom::model(|| {
-            let (lock, value) = (SharedMutex::default(), UnsafeCell::new(0));
-            let shared = Arc::new(Shared { lock, value });
+            let shared = Shared::new();
             let others: Vec<_> = (0..2)
                 .map(|_| {
                     let shared = shared.clone();
@@ -123,7 +114,7 @@ mod model {
             shared.update();
             others.into_iter().for_each(|other| other.join().unwrap());
             // SAFETY: the others have ended.
-            shared.value.with(|n| unsafe { assert_eq!(*n, 3) });
+            assert_eq!(unsafe { shared.value() }, 3);
         });
     }
 }

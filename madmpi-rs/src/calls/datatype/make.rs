@@ -28,11 +28,7 @@ mpi! {
         let made = Envelope::by(MPI_COMBINER_DUP, false).of(old.shape());
         let shape = Shape::new(made, old.shape().part.clone())?;
         let new = Datatype::new(shape, old.is_committed(), None);
-        if let Err(fault) = old.attributes.copy_to(oldtype.0, &new.attributes) {
-            // What was copied is the program's; it learns of its first failure.
-            let _ = new.attributes.delete_all(oldtype.0);
-            return Err(fault);
-        }
+        new.attributes.adopt(old.attributes.copies(oldtype.0)?);
         newtype.made("newtype", MPI_DATATYPE_NULL, || insert(new))
     }
 
