@@ -8,10 +8,6 @@ use std::time::{Duration, Instant};
 
 use common::{eventually, example, mad, processes_with};
 
-/// A job that ends in this time has not waited for the launcher's grace of 60 s: it is the library which told. The time
-/// holds the exits and the launcher's cleaning up, too, on a machine that may be busy.
-const TOLD: Duration = Duration::from_secs(50);
-
 /// The process of a job with this mark that is rank `rank`.
 fn rank_of(mark: &str, rank: u32) -> Option<u32> {
     let own = format!("PMI_RANK={rank}");
@@ -62,7 +58,8 @@ fn a_waiting_rank_learns_of_a_death(driver: &str) {
     let spec = r#"{"bench":"idle","points":[[0,{"seconds":600}]],"iters":1}"#;
     let program = [env!("CARGO_BIN_EXE_mad"), "worker", spec];
     let (text, took) = kill_rank_1(&mark, driver, &program, Duration::from_millis(500));
-    assert!(took < TOLD, "{took:?}: {text}");
+    // Soon; and the launcher's grace of 60 s makes sure that it is the library which told.
+    assert!(took < Duration::from_secs(2), "{took:?}: {text}");
 }
 
 #[test]
@@ -81,8 +78,8 @@ fn green_threads_learn_of_a_death(driver: &str) {
     let program =
         [stencil.to_str().unwrap(), "--size", "64", "--steps", "10000000", "--threads", "3"];
     let (text, took) = kill_rank_1(&mark, driver, &program, Duration::from_millis(500));
-    // The threads that compute beside the one which gets the error have to notice in turn.
-    assert!(took < TOLD, "{took:?}: {text}");
+    // Wide: the threads that compute beside the one which gets the error have to notice in turn.
+    assert!(took < Duration::from_secs(10), "{took:?}: {text}");
 }
 
 #[test]
