@@ -208,6 +208,76 @@ fn what_its_owner_does_not_ask_for_is_found_after_a_while() {
     }
 }
 
+/// Two requests: a thread is to be woken for the first; the owner of the second asks for its end.
+struct Two {
+    fd: OwnedFd,
+    pending: [AtomicBool; 2],
+    come: [AtomicBool; 2],
+}
+
+// SAFETY: atomics, and reads that do not block.
+unsafe impl Source for Two {
+    fn name(&self) -> &str {
+        "two"
+    }
+    fn poll(&self) -> bool {
+        self.acknowledge();
+        let ended = |request: usize| {
+            let found = self.come[request].swap(false, SeqCst);
+            if found {
+                self.pending[request].store(false, SeqCst);
+            }
+            found
+        };
+        ended(0) | ended(1)
+    }
+    fn pending(&self) -> bool {
+        self.pending.iter().any(|pending| pending.load(SeqCst))
+    }
+    fn unattended(&self) -> bool {
+        self.pending[0].load(SeqCst)
+    }
+    fn fd(&self) -> Option<RawFd> {
+        Some(self.fd.as_raw_fd())
+    }
+    fn acknowledge(&self) {
+        let mut counter = [0u8; 8];
+        // SAFETY: eight writable bytes.
+        unsafe { libc::read(self.fd.as_raw_fd(), counter.as_mut_ptr().cast(), 8) };
+    }
+    fn arm(&self) -> bool {
+        !self.come[0].load(SeqCst)
+    }
+    fn disarm(&self) {}
+}
+
+/// A request that is left while the watcher sleeps for another one is seen to after that one's end, too.
+#[test]
+fn what_its_owner_does_not_ask_for_is_found_after_the_watch_was_for_another() {
+    let manager = Manager::builder().mode(Mode::Smp).build().unwrap();
+    // SAFETY: no pointers; the descriptor is ours.
+    let fd = unsafe { OwnedFd::from_raw_fd(libc::eventfd(0, libc::EFD_NONBLOCK)) };
+    let [pending, come] = [0; 2].map(|_| [0; 2].map(|_| AtomicBool::new(false)));
+    let two = Arc::new(Two { fd, pending, come });
+    let _source = manager.add_source(two.clone()).unwrap();
+    two.pending[0].store(true, SeqCst);
+    manager.ensure_watched();
+    two.pending[1].store(true, SeqCst); // a thread sleeps on the descriptor already
+    let until = Instant::now() + LIMIT;
+    for request in 0..2 {
+        two.come[request].store(true, SeqCst);
+        if request == 0 {
+            let one = 1u64.to_ne_bytes();
+            // SAFETY: eight readable bytes.
+            unsafe { libc::write(two.fd.as_raw_fd(), one.as_ptr().cast(), 8) };
+        }
+        while two.pending[request].load(SeqCst) {
+            assert!(Instant::now() < until, "nobody looks for request {request}");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
 #[test]
 fn who_is_inside_a_source_is_left_alone_by_the_watcher() {
     let slept = sleeps(false);

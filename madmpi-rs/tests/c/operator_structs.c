@@ -1,4 +1,4 @@
-/* np: 2 */
+/* np: 2, peers: no */
 /* A function that reduces structures by copying them whole, of which only some members are data. */
 #include <mpi.h>
 #include <stddef.h>

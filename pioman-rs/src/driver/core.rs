@@ -153,10 +153,8 @@ impl Driver {
         }
         if sources.unattended_of(u64::MAX) != 0 {
             self.background.visits.count();
-            self.arm(Point::Library, &sources);
-        } else if self.machine.has_watcher() {
-            self.look_seldom();
         }
+        self.arm(Point::Library, &sources);
         if pending & self.ticking() != 0
             && let Some(load) = self.machine.load()
         {
@@ -164,11 +162,12 @@ impl Driver {
         }
     }
 
-    /// All pending requests are attended: the watcher looks now and then (`watcher`). A peer may need an answer while
-    /// an owner stays away, and cannot wake a thread of this process.
+    /// Where all pending requests of a source are attended, the watcher looks now and then (`watcher`): a peer may need an
+    /// answer while an owner stays away, and cannot wake a thread of this process.
     #[inline]
-    fn look_seldom(&self) {
-        if self.background.ask_seldom() {
+    fn look_seldom(&self, sources: &Pinned<'_>) {
+        let attended = sources.pending_of(u64::MAX) & !sources.unattended_of(u64::MAX);
+        if attended != 0 && self.machine.has_watcher() && self.background.ask_seldom() {
             self.machine.call_watcher();
         }
     }
@@ -193,8 +192,16 @@ impl Driver {
     }
 
     /// Returns when each unattended source has a poller (which arms when it stops), or a kernel thread sleeps on it,
-    /// armed, or a tick will find its events.
+    /// armed, or a tick will find its events; the watcher looks at the others now and then, where something pends.
+    ///
+    /// (It did so only for who left a request behind. Who came to rely on a watch that was armed for another request lost
+    /// it with that one's event: a receive whose sender waited for an answer was found when its owner came back.)
     pub(super) fn arm(&self, point: Point, sources: &Pinned<'_>) {
+        self.arm_unattended(point, sources);
+        self.look_seldom(sources);
+    }
+
+    fn arm_unattended(&self, point: Point, sources: &Pinned<'_>) {
         let mut vain = false;
         loop {
             let open = self.unpolled(sources);
