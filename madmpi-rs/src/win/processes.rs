@@ -37,6 +37,12 @@ impl Processes {
     /// # Errors
     /// One of them has ended.
     pub(super) fn check(&self) -> Result<(), Fault> {
+        self.check_those(|_| true)
+    }
+
+    /// # Errors
+    /// One of those has ended.
+    pub(super) fn check_those(&self, those: impl Fn(usize) -> bool) -> Result<(), Fault> {
         let entry = |fd: &Option<OwnedFd>| libc::pollfd {
             fd: fd.as_ref().map_or(-1, AsRawFd::as_raw_fd),
             events: libc::POLLIN,
@@ -45,7 +51,8 @@ impl Processes {
         let mut polled: Vec<libc::pollfd> = self.all.iter().map(entry).collect();
         // SAFETY: the array has so many entries.
         let ended = unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, 0) };
-        match polled.iter().position(|entry| ended > 0 && entry.revents != 0) {
+        let dead = |rank: &usize| polled[*rank].revents != 0 && those(*rank);
+        match (0..polled.len()).filter(|_| ended > 0).find(dead) {
             Some(rank) => Err(died(rank)),
             None => Ok(()),
         }

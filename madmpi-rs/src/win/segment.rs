@@ -10,7 +10,7 @@
 use std::fs::{File, OpenOptions};
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use newmad::plumbing::shared_locks::{FairLock, SharedMutex};
 
@@ -25,6 +25,8 @@ pub(super) struct Locks {
     pub(super) epoch: FairLock,
     /// Accumulations.
     pub(super) update: SharedMutex,
+    /// For how many locks of epochs the member waits, or holds them.
+    pub(super) entered: AtomicU32,
 }
 
 const _: () = assert!(size_of::<Locks>() == LINE);

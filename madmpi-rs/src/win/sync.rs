@@ -46,10 +46,15 @@ pub(super) fn flush_members(win: &Win, ranks: &[usize]) -> Result<(), Fault> {
 
 fn take(win: &Win, ranks: &[usize], exclusive: bool) -> Result<(), Fault> {
     match &win.way {
-        Way::Memory { segment, .. } => {
+        Way::Memory { segment, processes } => {
+            let entered = |member: usize| &segment.locks(member).entered;
             for (taken, &rank) in ranks.iter().enumerate() {
-                let locked = segment.locks(rank).epoch.lock(exclusive, &|| win.alive());
-                if let Err(fault) = locked {
+                entered(win.comm.rank() as usize).fetch_add(1, Ordering::SeqCst);
+                // Who died without a lock hinders nobody. (Any death was an error of whoever waited then, and its ticket lost.)
+                let hinders = |member| member == rank || entered(member).load(Ordering::SeqCst) > 0;
+                let alive = || processes.check_those(hinders);
+                if let Err(fault) = segment.locks(rank).epoch.lock(exclusive, &alive) {
+                    entered(win.comm.rank() as usize).fetch_sub(1, Ordering::SeqCst);
                     give_back(win, &ranks[..taken], exclusive)?;
                     return Err(fault);
                 }
@@ -64,7 +69,10 @@ fn take(win: &Win, ranks: &[usize], exclusive: bool) -> Result<(), Fault> {
 fn give_back(win: &Win, ranks: &[usize], exclusive: bool) -> Result<(), Fault> {
     match &win.way {
         Way::Memory { segment, .. } => {
-            ranks.iter().for_each(|&rank| segment.locks(rank).epoch.unlock(exclusive));
+            for &rank in ranks {
+                segment.locks(rank).epoch.unlock(exclusive);
+                segment.locks(win.comm.rank() as usize).entered.fetch_sub(1, Ordering::SeqCst);
+            }
             Ok(())
         }
         Way::Messages(remote) => ranks.iter().try_for_each(|&rank| remote.unlock(rank)),

@@ -7,8 +7,8 @@
 //!             shared:    until read == ticket, read++     all before have unlocked, or share
 //!   unlock    exclusive: read++, write++        shared: write++
 //! ```
-//! A waiter that finds that a member of the window has died leaves with an error. Its ticket is lost: the lock works no
-//! more, and all later waiters find the same.
+//! A waiter that is told that whoever is before it may be dead leaves with an error. Its ticket is lost, and the lock works
+//! no more: whoever answers for the callers tells all later waiters the same.
 //!
 //! Sleeping: a waiter counts itself in `sleepers` and then looks at its word; an unlocker changes the word and then
 //! looks at `sleepers`. All four are sequentially consistent, so at least one sees the other. The kernel compares the
@@ -125,6 +125,13 @@ mod tests {
         let lock = FairLock::default();
         assert!(lock.lock(true, &|| Ok::<_, &str>(())).is_ok());
         assert_eq!(lock.lock(false, &|| Err("gone")), Err("gone"));
+    }
+
+    /// The lock is given back between the waiter's look and its sleep.
+    #[test]
+    fn a_waiter_that_does_not_sleep_asks_for_nobody() {
+        let word = AtomicU32::new(1);
+        assert_eq!(futex::sleep(&word, 0, &|| Err("gone")), Ok(()));
     }
 }
 

@@ -58,14 +58,14 @@ mod kernel {
     /// A waiter that sleeps looks so often whether the others are alive.
     const LOOK: Duration = Duration::from_millis(100);
 
-    /// Whether it was woken.
+    /// Whether it was woken, or did not sleep; not after [`LOOK`].
     pub(super) fn wait(word: &AtomicU32, value: u32) -> bool {
         let until = libc::timespec { tv_sec: 0, tv_nsec: LOOK.as_nanos() as libc::c_long };
         // SAFETY: the word and the time are there during the call.
         let result = unsafe {
             libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT, value, &until)
         };
-        result == 0
+        result == 0 || std::io::Error::last_os_error().raw_os_error() != Some(libc::ETIMEDOUT)
     }
 
     /// Wakes all threads of all processes that sleep on the word.
