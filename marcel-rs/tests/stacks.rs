@@ -286,7 +286,9 @@ unsafe impl marcel::Hooks for Counts {
         marcel::Idle::Sleep
     }
 
-    fn switch(&self, _: &marcel::Vp) {}
+    fn switch(&self, _: &marcel::Vp) -> bool {
+        false
+    }
 
     fn tick(&self, _: &marcel::Vp) -> bool {
         false

@@ -31,8 +31,10 @@ pub unsafe trait Hooks: Any + Send + Sync {
     /// answer is [`Idle::Sleep`]. `idle_since` is when it ran out of work.
     fn idle(&self, vp: &Vp, idle_since: Instant) -> Idle;
 
-    /// A green thread has just given its virtual processor back.
-    fn switch(&self, vp: &Vp);
+    /// A green thread has just given its virtual processor back. True: the manager leaves something to be done to
+    /// [`Hooks::sleep`], or, should a thread turn up before, to [`Hooks::busy`]: one of them is called before the next
+    /// thread runs.
+    fn switch(&self, vp: &Vp) -> bool;
 
     /// The tick of a busy virtual processor, in a signal handler. The tick is disarmed when this returns
     /// false.

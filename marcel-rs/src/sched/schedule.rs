@@ -179,7 +179,9 @@ impl Here {
         }
         drop(core);
         if let Some(hooks) = self.shared.hooks() {
-            hooks.switch(&self.vp);
+            if hooks.switch(&self.vp) {
+                self.become_idle();
+            }
         }
     }
 

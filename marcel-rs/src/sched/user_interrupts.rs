@@ -184,7 +184,9 @@ mod tests {
         fn idle(&self, _: &Vp, _: Instant) -> Idle {
             Idle::Sleep
         }
-        fn switch(&self, _: &Vp) {}
+        fn switch(&self, _: &Vp) -> bool {
+            false
+        }
         fn tick(&self, _: &Vp) -> bool {
             false
         }

@@ -13,7 +13,8 @@
 //! 1. A caller that begins a request in a *covered* spell need not do anything; in any other spell it covers the spell
 //!    itself.
 //! 2. A request for which peers must ring for more packets than before begins another spell, since the bell was armed
-//!    for less.
+//!    for less; and so does the first one that is unattended, since the watcher looks at attended ones only now and then.
+//! 3. A copy that goes on needs a thread, not an event: a caller that leaves one covers the spell anew.
 //!
 //! Rejected: to rely on the caller that began the earlier request. It may be about to register a watcher, and skip that
 //! because another thread completes its request first.
@@ -61,6 +62,47 @@ mod tests {
         the_last_message_is_found(true);
     }
 
+    /// The announcement has come before its receive, which begins the copy and leaves it.
+    #[test]
+    fn a_copy_that_a_covered_request_begins_is_made() {
+        const LEN: usize = 1 << 20;
+        let (a, b, manager) = pair();
+        let engine = &a.inner().engine;
+        let mut buffers = [vec![0; LEN], vec![0; LEN]];
+        let [late, early] = &mut buffers;
+        // SAFETY: the buffers outlive the requests, which are over when this block is, as is asserted.
+        let mut requests = unsafe {
+            [
+                Request::recv(1, 1, &raw mut late[..], true).attended(),
+                Request::recv(1, 2, &raw mut early[..], true).attended(),
+            ]
+        };
+        let [first, second] = &mut requests;
+        // SAFETY: it stays where it is until it is over.
+        unsafe { engine.submit_then_compute(NonNull::from(&mut *first), &manager) };
+        let sent = b.isend(0, 2, vec![2; LEN]).unwrap();
+        while a.iprobe(1, 2).unwrap().is_none() {}
+        // SAFETY: as above.
+        unsafe { engine.submit_then_compute(NonNull::from(&mut *second), &manager) };
+        ends_without_a_call(second);
+        let later = b.isend(0, 1, vec![1; LEN]).unwrap();
+        ends_without_a_call(first);
+        sent.wait().unwrap();
+        later.wait().unwrap();
+        assert!(
+            buffers[0].iter().all(|&byte| byte == 1) && buffers[1].iter().all(|&byte| byte == 2)
+        );
+        close(a, b);
+    }
+
+    fn ends_without_a_call(request: &Request) {
+        let begun = Instant::now();
+        while !request.is_finished() {
+            assert!(begun.elapsed() < Duration::from_secs(20), "no thread sees to it");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
     fn the_last_message_is_found(attended: bool) {
         let (a, b, manager) = pair();
         let engine = &a.inner().engine;
@@ -87,11 +129,7 @@ mod tests {
         } else {
             b.isend(0, 2, vec![2])
         };
-        let begun = Instant::now();
-        while !second.is_finished() {
-            assert!(begun.elapsed() < Duration::from_secs(20), "no thread watches");
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        ends_without_a_call(&second);
         sent.unwrap().wait().unwrap();
         assert_eq!(last, [2]);
         close(a, b);

@@ -90,9 +90,8 @@ impl Doorbells {
     /// The peers need not ring.
     #[inline]
     pub(super) fn disarm(&self) {
-        for bell in &self.bells {
-            bell.disarm();
-        }
+        self.bells.iter().for_each(|bell| bell.disarm());
+        self.ready.iter().for_each(|ready| ready.disarm());
     }
 
     /// Takes away what has made the descriptor readable, and a ring that is under way.

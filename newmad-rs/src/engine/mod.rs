@@ -330,7 +330,12 @@ impl Engine {
                 }
                 let backlog = core.gates.backlog > 0;
                 let spell = core.pending.spell(backlog);
-                if self.covered.is(spell) || asked.is_finished() {
+                if asked.is_finished() {
+                    return None;
+                }
+                // No event brings a copy that this request has begun: its announcement had come before.
+                if self.covered.is(spell) && !core.copies_some() {
+                    core.call_for_held();
                     return None;
                 }
                 let settled = self.is_watched_by(manager) && core.settle(FEW);

@@ -87,7 +87,13 @@ impl<D: Driver> Core<D> {
     /// Whether there is something to be done that no event has to bring: copies, and what waits to be sent.
     #[inline]
     pub(crate) fn has_work(&self) -> bool {
-        !self.copies.is_empty() || self.gates.backlog > 0
+        self.copies_some() || self.gates.backlog > 0
+    }
+
+    /// Whether copies go on.
+    #[inline]
+    pub(crate) fn copies_some(&self) -> bool {
+        !self.copies.is_empty()
     }
 
     /// As `progress`, by a thread that does not look again: if there was something, there may be more, so whatever thread
@@ -196,6 +202,7 @@ impl<D: Driver> Core<D> {
     /// Held messages have left: no sleep ends for them any more.
     #[cold]
     pub(crate) fn call_off(&mut self) {
+        self.called = false;
         if now_ns() < std::mem::take(&mut self.calls_at)
             && let Some(rail) = self.gates.rails.first_mut()
         {

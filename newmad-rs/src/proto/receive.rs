@@ -445,7 +445,10 @@ impl<D: Driver> Core<D> {
         if self.gates.iter().any(|gate| gate.sends.find(|request| request.nudge()).is_some()) {
             return;
         }
-        let _ = self.closing.find(|request| request.nudge());
+        if self.closing.find(|request| request.nudge()).is_none() {
+            // All owners compute: the connection manager has the memory.
+            self.signals.unrest();
+        }
     }
 
     #[inline]

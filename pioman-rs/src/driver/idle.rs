@@ -92,18 +92,24 @@ pub(crate) fn stop(driver: &Driver, vp: &Vp) {
 /// `vp` has something to run. While it was idle an interrupt would have done nothing, so peers are asked again.
 #[inline]
 pub(crate) fn busy(driver: &Driver, vp: &Vp) {
+    let left = driver.idle.take_left();
     let debt = driver.stop_idle(vp).or_else(|| driver.owe_interrupts());
-    drop(debt); // pays
+    drop(debt.or_else(|| left.then(|| driver.owe()))); // pays
 }
 
-/// A context switch of `vp`.
-pub(crate) fn switch(driver: &Driver, vp: &Vp) {
+/// A context switch of `vp`. True: something is left to be armed by `vp` before it runs a thread.
+pub(crate) fn switch(driver: &Driver, vp: &Vp) -> bool {
     driver.tasks.at_switch(vp);
-    // With nothing else to run, the virtual processor is about to look, armed, before it sleeps.
     let sources = driver.registry.pin();
     let pending = sources.unattended_of(u64::MAX);
-    if pending == 0 || driver.pollers.unpolled(pending) == 0 || !marcel::plumbing::has_work() {
-        return;
+    if pending == 0 || driver.pollers.unpolled(pending) == 0 {
+        return false;
+    }
+    if !marcel::plumbing::has_work() {
+        // With nothing else to run, it is about to look, armed, before it sleeps. (A thread that turned up meanwhile
+        // computed, and nobody looked.)
+        driver.idle.leave_to_others();
+        return true;
     }
     if driver.machine.points.switch {
         sources.poll_these(Point::Switch, pending & driver.advisor.passed());
@@ -111,6 +117,7 @@ pub(crate) fn switch(driver: &Driver, vp: &Vp) {
     drop(sources);
     // The thread that ran last may have stopped polling to wait, and the next one may compute for long.
     driver.ensure_watched();
+    false
 }
 
 /// Whether `vp` may lead: the kernel lets the kernel thread of a reactive one preempt others. A compute one, bound to a
@@ -152,6 +159,7 @@ fn sleep_for_sources(
     deadline: Option<Instant>,
     last_look: &dyn Fn() -> bool,
 ) -> bool {
+    driver.idle.take_left(); // before the look that stands for it
     let sources = driver.registry.pin();
     // Threads that poll arm when they stop.
     let open = driver.unpolled(&sources);

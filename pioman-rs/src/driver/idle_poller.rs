@@ -13,6 +13,8 @@ pub(super) struct IdlePoller {
     mask: AtomicU64,
     /// A wait has just polled in vain: its virtual processor need not poll again before it sleeps.
     spun: AtomicBool,
+    /// A virtual processor that had nothing to run has left it to its sleep to arm.
+    left: AtomicBool,
 }
 
 impl IdlePoller {
@@ -60,6 +62,18 @@ impl IdlePoller {
     #[inline]
     pub(super) fn take_vain_wait(&self) -> bool {
         self.spun.swap(false, Relaxed)
+    }
+
+    /// A virtual processor leaves it to its sleep to arm; to whoever is busy or sleeps first.
+    #[inline]
+    pub(super) fn leave_to_others(&self) {
+        self.left.store(true, SeqCst);
+    }
+
+    /// Whether something was left so; now it is the caller's.
+    #[inline]
+    pub(super) fn take_left(&self) -> bool {
+        self.left.load(SeqCst) && self.left.swap(false, SeqCst)
     }
 
     /// The virtual processor that polls.

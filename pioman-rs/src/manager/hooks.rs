@@ -25,8 +25,8 @@ unsafe impl Hooks for Manager {
         idle::poll(&self.driver, vp, idle_since)
     }
 
-    fn switch(&self, vp: &Vp) {
-        idle::switch(&self.driver, vp);
+    fn switch(&self, vp: &Vp) -> bool {
+        idle::switch(&self.driver, vp)
     }
 
     fn tick(&self, _: &Vp) -> bool {
