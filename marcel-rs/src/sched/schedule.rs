@@ -178,10 +178,10 @@ impl Here {
             Some(Switch::Ended) | None => self.retire(&mut core, tcb),
         }
         drop(core);
-        if let Some(hooks) = self.shared.hooks() {
-            if hooks.switch(&self.vp) {
-                self.become_idle();
-            }
+        if let Some(hooks) = self.shared.hooks()
+            && hooks.switch(&self.vp)
+        {
+            self.become_idle();
         }
     }
 
