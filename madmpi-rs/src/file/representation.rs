@@ -13,7 +13,9 @@ use marcel::plumbing::KernelMutex;
 
 use super::errors::beyond;
 use crate::abi::*;
-use crate::datatype::{Data, Datatype, Elements, external};
+use crate::datatype::rows::ROWS;
+use crate::datatype::shape::Shape;
+use crate::datatype::{Data, Datatype, Elements, Row, external};
 use crate::error::Fault;
 use crate::per_rank::per_rank;
 
@@ -81,10 +83,10 @@ pub(crate) fn register(new: Registered) -> Result<(), Fault> {
 }
 
 impl Conversion {
-    /// Calls the function for `count` elements at `memory` and the bytes at `file`.
+    /// Calls the function for the first `count` data items of the elements at `memory` and the bytes at `file`.
     ///
     /// # Safety
-    /// The elements and the bytes are there, and may be changed where the function is to.
+    /// The items and the bytes are there, and may be changed where the function is to.
     unsafe fn call(
         self,
         memory: *mut c_void,
@@ -93,6 +95,9 @@ impl Conversion {
         file: *mut u8,
         extra: usize,
     ) -> Result<(), Fault> {
+        if count == 0 {
+            return Ok(());
+        }
         let extra = std::ptr::with_exposed_provenance_mut(extra);
         let file = file.cast();
         let code = match self {
@@ -121,12 +126,23 @@ impl Conversion {
     }
 }
 
+/// Elements of one predefined type, one after the other.
+struct Run {
+    count: usize,
+    row: &'static Row,
+    /// Data items of each: a pair has two.
+    items: usize,
+    /// Bytes of each in the file.
+    bytes: u64,
+}
+
 impl Registered {
-    fn extent(&self, datatype: &Datatype) -> Result<u64, Fault> {
-        let Some(function) = self.extent else { return Ok(datatype.extent as u64) };
+    /// Bytes of an element of a predefined type in the file. The standard lets the program's function know no others.
+    fn bytes_of(&self, row: &Row) -> Result<u64, Fault> {
+        let Some(function) = self.extent else { return Ok(row.size as u64) };
         let (mut extent, extra) = (0, std::ptr::with_exposed_provenance_mut(self.extra));
         // SAFETY: the program gave it as such a function.
-        let code = unsafe { function(datatype.handle(), &raw mut extent, extra) };
+        let code = unsafe { function(row.handle, &raw mut extent, extra) };
         match u64::try_from(extent) {
             Ok(extent) if code == MPI_SUCCESS => Ok(extent),
             _ => {
@@ -134,6 +150,80 @@ impl Registered {
                 Err(Fault::new(MPI_ERR_CONVERSION, text))
             }
         }
+    }
+
+    /// Shows the data of an element in order. Pairs are shown as such where all data are pairs of one type.
+    ///
+    /// # Errors
+    /// The program's function has failed; then not all are shown.
+    fn runs(&self, shape: &Shape, mut show: impl FnMut(Run)) -> Result<(), Fault> {
+        let part = &shape.part;
+        if part.size == 0 {
+            return Ok(());
+        }
+        if let Some((_, row)) = shape.element() {
+            let count = part.size / row.size;
+            show(Run { count, row, items: part.elements / count, bytes: self.bytes_of(row)? });
+            return Ok(());
+        }
+        let (mut known, mut result) = (Vec::new(), Ok(()));
+        let mut bytes_of = |kind: u8, row: &Row| match known.iter().find(|(of, _)| *of == kind) {
+            Some(&(_, bytes)) => Ok(bytes),
+            None => {
+                let bytes = self.bytes_of(row)?;
+                known.push((kind, bytes));
+                Ok::<u64, Fault>(bytes)
+            }
+        };
+        part.typed().strips(1, 0, usize::MAX, |strip| {
+            let Some(row) = ROWS.get(usize::from(strip.kind)) else { return };
+            if result.is_ok() {
+                let count = strip.count * (strip.len / row.size);
+                let run = |bytes| show(Run { count, row, items: 1, bytes });
+                result = bytes_of(strip.kind, row).map(run);
+            }
+        });
+        result
+    }
+
+    /// Bytes of data of an element in the file, and whether each item has as many there as in memory.
+    ///
+    /// # Errors
+    /// The program's function has failed.
+    fn measure(&self, datatype: &Datatype) -> Result<(u64, bool), Fault> {
+        let (mut size, mut same) = (Some(0u64), true);
+        self.runs(datatype.shape(), |run| {
+            let more = run.bytes.checked_mul(run.count as u64);
+            size = size.and_then(|size| size.checked_add(more?));
+            same &= run.bytes == run.row.size as u64;
+        })?;
+        Ok((size.ok_or_else(beyond)?, same))
+    }
+
+    /// The number of whole data items that the first `len` bytes of the elements in the file hold.
+    ///
+    /// # Errors
+    /// As [`Registered::measure`].
+    fn items_in(&self, elements: &Elements, len: u64) -> Result<usize, Fault> {
+        let (shape, all) = (elements.datatype.shape(), elements.count as u64);
+        let (each, _) = self.measure(&elements.datatype)?;
+        let whole = len.checked_div(each).map_or(all, |whole| whole.min(all));
+        let (mut items, mut rest) = (whole as usize * shape.part.elements, len - whole * each);
+        if whole == all || rest == 0 {
+            return Ok(items);
+        }
+        let mut ended = false;
+        self.runs(shape, |run| {
+            if ended {
+                return;
+            }
+            let held = rest.checked_div(run.bytes).map_or(run.count, |held| held as usize);
+            let held = held.min(run.count);
+            ended = held < run.count;
+            rest -= held as u64 * run.bytes;
+            items += held * run.items;
+        })?;
+        Ok(items)
     }
 
     fn converts(&self) -> bool {
@@ -228,7 +318,7 @@ impl Representation {
             Representation::Native | Representation::Internal => Ok(datatype.size as u64),
             Representation::External32 => Ok(external::external(datatype.shape()) as u64),
             Representation::Registered(registered) if registered.converts() => {
-                registered.extent(datatype)
+                Ok(registered.measure(datatype)?.0)
             }
             Representation::Registered(_) => Ok(datatype.size as u64),
         }
@@ -239,8 +329,25 @@ impl Representation {
     /// # Errors
     /// There is no such number.
     pub(super) fn scale(&self, datatype: &Datatype) -> Result<(u64, u64), Fault> {
-        let size = self.size(datatype)?;
-        if size == datatype.size as u64 || datatype.size == 0 {
+        match self {
+            Representation::Registered(registered) if registered.converts() => {
+                self.scale_of(datatype, registered.measure(datatype)?)
+            }
+            _ => {
+                let size = self.size(datatype)?;
+                self.scale_of(datatype, (size, size == datatype.size as u64))
+            }
+        }
+    }
+
+    /// As [`Representation::scale`], of a type that has so many bytes of data in the file; `same`: each item of it has
+    /// as many there as in memory.
+    fn scale_of(
+        &self,
+        datatype: &Datatype,
+        (size, same): (u64, bool),
+    ) -> Result<(u64, u64), Fault> {
+        if same {
             return Ok((1, 1));
         }
         let element = datatype.shape().element().map(|(_, row)| row.size);
@@ -261,12 +368,19 @@ impl Representation {
     /// # Errors
     /// As [`Representation::scale`].
     pub(super) fn extent(&self, datatype: &Datatype) -> Result<i64, Fault> {
-        if let Representation::Registered(registered) = self
-            && registered.extent.is_some()
-        {
-            return Ok(registered.extent(datatype)? as i64);
-        }
-        let (numerator, denominator) = self.scale(datatype)?;
+        let scale = match self {
+            Representation::Registered(registered) if registered.extent.is_some() => {
+                let shape = datatype.shape();
+                if shape.made.combiner == MPI_COMBINER_NAMED
+                    && let Some((_, row)) = shape.element()
+                {
+                    return Ok(registered.bytes_of(row)? as i64);
+                }
+                self.scale_of(datatype, registered.measure(datatype)?)
+            }
+            _ => self.scale(datatype),
+        };
+        let (numerator, denominator) = scale?;
         Ok(datatype.extent as i64 / denominator as i64 * numerator as i64)
     }
 
@@ -309,17 +423,9 @@ impl Representation {
                 Representation::External32 => external::pack(elements, copy)?,
                 Representation::Registered(registered) if registered.converts() => {
                     let (at, handle) = (elements.address(), elements.datatype.handle());
-                    let extra = registered.extra;
-                    // SAFETY: elements of the program, and room for what the program says that they have.
-                    unsafe {
-                        registered.write.call(
-                            at,
-                            handle,
-                            elements.count,
-                            copy.as_mut_ptr(),
-                            extra,
-                        )?;
-                    }
+                    let (count, file) = (items_of(elements)?, copy.as_mut_ptr());
+                    // SAFETY: elements of the program, and room for what the program says that their items have.
+                    unsafe { registered.write.call(at, handle, count, file, registered.extra)? };
                 }
                 _ => *copy = elements.packed()?,
             }
@@ -342,13 +448,13 @@ impl Representation {
         match self {
             Representation::External32 => Ok(external::unpack(elements, came)),
             Representation::Registered(registered) if registered.converts() => {
-                let each = registered.extent(&elements.datatype)?.max(1);
-                let count = elements.count.min((len as u64 / each) as i64);
+                let items = registered.items_in(elements, len as u64)?;
                 let (at, handle) = (elements.address(), elements.datatype.handle());
                 let file = copy.as_ptr().cast_mut();
-                // SAFETY: elements of the program; so many have come.
-                unsafe { registered.read.call(at, handle, count, file, registered.extra)? };
-                Ok(count as usize * elements.datatype.size)
+                // SAFETY: elements of the program; so many of their items have come.
+                unsafe { registered.read.call(at, handle, items as i64, file, registered.extra)? };
+                let bytes = elements.datatype.shape().part.bytes_of(items);
+                Ok(bytes.unwrap_or_else(|| elements.len()))
             }
             _ => {
                 elements.unpack_from(came);
@@ -356,6 +462,15 @@ impl Representation {
             }
         }
     }
+}
+
+/// The number of data items of elements.
+///
+/// # Errors
+/// There are too many.
+fn items_of(elements: &Elements) -> Result<i64, Fault> {
+    let each = elements.datatype.shape().part.elements as i64;
+    each.checked_mul(elements.count).ok_or_else(beyond)
 }
 
 /// Whether all places and lengths are multiples of so many bytes.
