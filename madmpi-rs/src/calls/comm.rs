@@ -7,7 +7,7 @@ use super::entry::mpi;
 use crate::abi::*;
 use crate::args::{InOut, Out, Text, TextOut, out, read};
 use crate::coll;
-use crate::comm::{Comm, SplitKey, TAG_UB, bad_tag, get, inter, kinds};
+use crate::comm::{Comm, Hints, SplitKey, TAG_UB, bad_tag, get, inter, kinds};
 use crate::errhandler;
 use crate::error::Fault;
 use crate::group::{self, alike::alike, set::Likeness};
@@ -170,14 +170,14 @@ mpi! {
 
 mpi! {
     fn MPI_Comm_idup(comm: MPI_Comm, newcomm: Out<MPI_Comm>, request: Out<MPI_Request>) on comm {
-        request.make(|| coll::dup::start(&comm, newcomm))
+        request.make(|| coll::dup::start(&comm, Hints::default(), newcomm))
     }
 
     fn MPI_Comm_idup_with_info(
         comm: MPI_Comm, info: MPI_Info, newcomm: Out<MPI_Comm>, request: Out<MPI_Request>,
     ) on comm {
-        info::check(info)?;
-        request.make(|| coll::dup::start(&comm, newcomm))
+        let hints = Hints::of(info)?;
+        request.make(|| coll::dup::start(&comm, hints, newcomm))
     }
 
     fn MPI_Intercomm_create(
@@ -236,6 +236,7 @@ mpi! {
                 || inter::member_of_job(&group::get(remote_group)?.share(), remote_leader);
             let leader = local_leader as u32;
             let new = inter::from_groups(&group.share(), leader, remote, name, errhandler.clone())?;
+            new.hints.set(info)?;
             give(newintercomm, Some(new))
         })
     }

@@ -1,13 +1,14 @@
 //! `MPI_Comm_idup`: duplicates in the background.
 //!
 //! One collective distributes the context. Members cannot be asked whether they still know it, so it is one that was
-//! never used. Attributes are copied by the call; the program gets the handle when the request is over.
+//! never used. Attributes are copied, and hints are read, by the call; the program gets the handle when the request is
+//! over.
 
 use newmad::coll::Task;
 
 use crate::abi::*;
 use crate::args::{Out, out};
-use crate::comm::{Comm, Parts};
+use crate::comm::{Comm, Hints, Parts};
 use crate::error::Fault;
 use crate::handle::Ref;
 use crate::request::collective::{Finish, operation};
@@ -18,7 +19,11 @@ struct HandlePlace(Out<MPI_Comm>);
 // SAFETY: the program leaves the place to the request until it is over, whatever thread completes it.
 unsafe impl Send for HandlePlace {}
 
-pub(crate) fn start(comm: &Ref<Comm>, newcomm: Out<MPI_Comm>) -> Result<MPI_Request, Fault> {
+pub(crate) fn start(
+    comm: &Ref<Comm>,
+    hints: Hints,
+    newcomm: Out<MPI_Comm>,
+) -> Result<MPI_Request, Fault> {
     out(newcomm, "newcomm", MPI_COMM_NULL)?;
     let attributes = comm.attributes.copies(comm.handle().0)?;
     let (errhandler, topology) = (comm.errhandler(), comm.share_topology());
@@ -50,6 +55,7 @@ pub(crate) fn start(comm: &Ref<Comm>, newcomm: Out<MPI_Comm>) -> Result<MPI_Requ
         };
         let new = Comm::new(Parts { errhandler, ..from.parts_of_twin(context as u32) })?;
         new.attributes.adopt(attributes);
+        new.hints.adopt(hints);
         if let Some(topology) = topology {
             new.set_topology(topology);
         }

@@ -57,7 +57,7 @@ impl GroupPlan {
     pub(super) fn check_apart(&self) -> Result<(), Fault> {
         match (&self.input, &self.output) {
             (Buffer::Direct { at, len }, Buffer::Direct { at: into, len: room })
-                if *at < into + room && *into < at + len =>
+                if *len > 0 && *room > 0 && *at < into + room && *into < at + len =>
             {
                 self.check_blocks(*at..at + len, *into..into + room)
             }

@@ -28,6 +28,21 @@ pub(super) const NO_ANY_TAG: u8 = 2;
 pub(crate) struct Hints(AtomicU8);
 
 impl Hints {
+    /// The hints of a new communicator that an info object names. The program may free the object afterwards.
+    ///
+    /// # Errors
+    /// As [`Hints::set`].
+    pub(crate) fn of(info: MPI_Info) -> Result<Hints, Fault> {
+        let hints = Hints::default();
+        hints.set(info)?;
+        Ok(hints)
+    }
+
+    /// Takes over the hints that were read before this communicator existed.
+    pub(crate) fn adopt(&self, read: Hints) {
+        self.0.store(read.0.into_inner(), Relaxed);
+    }
+
     /// Sets the hints that an info object names. A value that is no truth value is ignored, as a hint may be.
     ///
     /// # Errors

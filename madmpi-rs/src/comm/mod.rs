@@ -51,6 +51,7 @@ pub(crate) use agreement::Agreement;
 pub(crate) use circle::Circle;
 pub(crate) use context::WORLD as CONNECTED;
 pub(crate) use create::SplitKey;
+pub(crate) use hints::Hints;
 pub(crate) use series::{KeptSeries, Series};
 
 static COMMS: Table<Comm> = Table::new();
@@ -86,7 +87,7 @@ pub(crate) struct Comm {
     /// Tags of programs are below this: [`TAG_UB`] and one, and 0 once the communicator is revoked.
     tags: AtomicU32,
     failures: registry::Failures,
-    pub(crate) hints: hints::Hints,
+    pub(crate) hints: Hints,
 }
 
 /// What the program sets.
@@ -260,7 +261,7 @@ impl Comm {
             numbers: Arc::default(),
             tags: AtomicU32::new(TAG_UB as u32 + 1),
             failures: registry::Failures::default(),
-            hints: hints::Hints::default(),
+            hints: Hints::default(),
         })
     }
 

@@ -26,6 +26,7 @@
 //! | `pointer`, `shared` | the own pointer; the shared one, and the lock of atomic accesses |
 //! | `settings` | hints and atomic mode, which all ranks set |
 //! | `view`, `map`, `representation` | which bytes, where, and what they look like |
+//! | `registered` | representations of the program |
 //! | `access`, `background`, `split` | accesses; those that go on beside the program |
 //! | `collective`, `strips` | two-phase access; its messages |
 //! | `exchange` | how ranks agree and exchange data |
@@ -42,6 +43,7 @@ mod map;
 mod mapped;
 pub(crate) mod open;
 mod pointer;
+pub(crate) mod registered;
 pub(crate) mod representation;
 mod settings;
 mod shared;

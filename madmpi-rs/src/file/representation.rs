@@ -6,52 +6,16 @@
 //! | `external32` | the same bytes on every machine; some types are shorter there |
 //! | of the program | what the program's functions make ([`register`]) |
 
-use core::ffi::{c_int, c_void};
 use std::sync::Arc;
 
 use marcel::plumbing::KernelMutex;
 
 use super::errors::beyond;
+use super::registered::{Registered, items_of};
 use crate::abi::*;
 use crate::datatype::{Data, Datatype, Elements, external};
 use crate::error::Fault;
 use crate::per_rank::per_rank;
-
-pub(crate) type Extent = unsafe extern "C" fn(MPI_Datatype, *mut MPI_Aint, *mut c_void) -> c_int;
-pub(crate) type Convert = unsafe extern "C" fn(
-    *mut c_void,
-    MPI_Datatype,
-    c_int,
-    *mut c_void,
-    MPI_Offset,
-    *mut c_void,
-) -> c_int;
-pub(crate) type ConvertLarge = unsafe extern "C" fn(
-    *mut c_void,
-    MPI_Datatype,
-    MPI_Count,
-    *mut c_void,
-    MPI_Offset,
-    *mut c_void,
-) -> c_int;
-
-/// A function of the program that converts elements.
-#[derive(Clone, Copy)]
-pub(crate) enum Conversion {
-    /// `MPI_CONVERSION_FN_NULL`: elements look as in memory.
-    None,
-    Small(Convert),
-    Large(ConvertLarge),
-}
-
-/// A representation that the program has registered.
-pub(crate) struct Registered {
-    pub(crate) name: Box<[u8]>,
-    pub(crate) read: Conversion,
-    pub(crate) write: Conversion,
-    pub(crate) extent: Option<Extent>,
-    pub(crate) extra: usize,
-}
 
 per_rank! {
     static REGISTERED: KernelMutex<Vec<Arc<Registered>>> = KernelMutex::new(Vec::new());
@@ -78,67 +42,6 @@ pub(crate) fn register(new: Registered) -> Result<(), Fault> {
     }
     REGISTERED.lock().push(Arc::new(new));
     Ok(())
-}
-
-impl Conversion {
-    /// Calls the function for `count` elements at `memory` and the bytes at `file`.
-    ///
-    /// # Safety
-    /// The elements and the bytes are there, and may be changed where the function is to.
-    unsafe fn call(
-        self,
-        memory: *mut c_void,
-        datatype: MPI_Datatype,
-        count: i64,
-        file: *mut u8,
-        extra: usize,
-    ) -> Result<(), Fault> {
-        let extra = std::ptr::with_exposed_provenance_mut(extra);
-        let file = file.cast();
-        let code = match self {
-            Conversion::None => MPI_SUCCESS,
-            Conversion::Small(convert) => {
-                let count = c_int::try_from(count).map_err(|_| {
-                    let why =
-                        "the representation's functions take no more: see MPI_Register_datarep_c";
-                    Fault::argument(MPI_ERR_COUNT, "count", count, why)
-                })?;
-                // SAFETY: the program gave it as such a function; the caller's promise.
-                unsafe { convert(memory, datatype, count, file, 0, extra) }
-            }
-            // SAFETY: as above.
-            Conversion::Large(convert) => unsafe {
-                convert(memory, datatype, count, file, 0, extra)
-            },
-        };
-        match code {
-            MPI_SUCCESS => Ok(()),
-            _ => {
-                let text = format!("the program's function gives {code}");
-                Err(Fault::new(MPI_ERR_CONVERSION, text))
-            }
-        }
-    }
-}
-
-impl Registered {
-    fn extent(&self, datatype: &Datatype) -> Result<u64, Fault> {
-        let Some(function) = self.extent else { return Ok(datatype.extent as u64) };
-        let (mut extent, extra) = (0, std::ptr::with_exposed_provenance_mut(self.extra));
-        // SAFETY: the program gave it as such a function.
-        let code = unsafe { function(datatype.handle(), &raw mut extent, extra) };
-        match u64::try_from(extent) {
-            Ok(extent) if code == MPI_SUCCESS => Ok(extent),
-            _ => {
-                let text = format!("the program's function of extents gives {code} and {extent}");
-                Err(Fault::new(MPI_ERR_CONVERSION, text))
-            }
-        }
-    }
-
-    fn converts(&self) -> bool {
-        !matches!((self.read, self.write), (Conversion::None, Conversion::None))
-    }
 }
 
 /// Bytes of elements as they are in the file.
@@ -228,7 +131,7 @@ impl Representation {
             Representation::Native | Representation::Internal => Ok(datatype.size as u64),
             Representation::External32 => Ok(external::external(datatype.shape()) as u64),
             Representation::Registered(registered) if registered.converts() => {
-                registered.extent(datatype)
+                Ok(registered.measure(datatype)?.0)
             }
             Representation::Registered(_) => Ok(datatype.size as u64),
         }
@@ -239,8 +142,25 @@ impl Representation {
     /// # Errors
     /// There is no such number.
     pub(super) fn scale(&self, datatype: &Datatype) -> Result<(u64, u64), Fault> {
-        let size = self.size(datatype)?;
-        if size == datatype.size as u64 || datatype.size == 0 {
+        match self {
+            Representation::Registered(registered) if registered.converts() => {
+                self.scale_of(datatype, registered.measure(datatype)?)
+            }
+            _ => {
+                let size = self.size(datatype)?;
+                self.scale_of(datatype, (size, size == datatype.size as u64))
+            }
+        }
+    }
+
+    /// As [`Representation::scale`], of a type that has so many bytes of data in the file; `same`: each item of it has
+    /// as many there as in memory.
+    fn scale_of(
+        &self,
+        datatype: &Datatype,
+        (size, same): (u64, bool),
+    ) -> Result<(u64, u64), Fault> {
+        if same {
             return Ok((1, 1));
         }
         let element = datatype.shape().element().map(|(_, row)| row.size);
@@ -261,12 +181,19 @@ impl Representation {
     /// # Errors
     /// As [`Representation::scale`].
     pub(super) fn extent(&self, datatype: &Datatype) -> Result<i64, Fault> {
-        if let Representation::Registered(registered) = self
-            && registered.extent.is_some()
-        {
-            return Ok(registered.extent(datatype)? as i64);
-        }
-        let (numerator, denominator) = self.scale(datatype)?;
+        let scale = match self {
+            Representation::Registered(registered) if registered.extent.is_some() => {
+                let shape = datatype.shape();
+                if shape.made.combiner == MPI_COMBINER_NAMED
+                    && let Some((_, row)) = shape.element()
+                {
+                    return Ok(registered.bytes_of(row)? as i64);
+                }
+                self.scale_of(datatype, registered.measure(datatype)?)
+            }
+            _ => self.scale(datatype),
+        };
+        let (numerator, denominator) = scale?;
         Ok(datatype.extent as i64 / denominator as i64 * numerator as i64)
     }
 
@@ -309,17 +236,9 @@ impl Representation {
                 Representation::External32 => external::pack(elements, copy)?,
                 Representation::Registered(registered) if registered.converts() => {
                     let (at, handle) = (elements.address(), elements.datatype.handle());
-                    let extra = registered.extra;
-                    // SAFETY: elements of the program, and room for what the program says that they have.
-                    unsafe {
-                        registered.write.call(
-                            at,
-                            handle,
-                            elements.count,
-                            copy.as_mut_ptr(),
-                            extra,
-                        )?;
-                    }
+                    let (count, file) = (items_of(elements)?, copy.as_mut_ptr());
+                    // SAFETY: elements of the program, and room for what the program says that their items have.
+                    unsafe { registered.write.call(at, handle, count, file, registered.extra)? };
                 }
                 _ => *copy = elements.packed()?,
             }
@@ -342,13 +261,13 @@ impl Representation {
         match self {
             Representation::External32 => Ok(external::unpack(elements, came)),
             Representation::Registered(registered) if registered.converts() => {
-                let each = registered.extent(&elements.datatype)?.max(1);
-                let count = elements.count.min((len as u64 / each) as i64);
+                let items = registered.items_in(elements, len as u64)?;
                 let (at, handle) = (elements.address(), elements.datatype.handle());
                 let file = copy.as_ptr().cast_mut();
-                // SAFETY: elements of the program; so many have come.
-                unsafe { registered.read.call(at, handle, count, file, registered.extra)? };
-                Ok(count as usize * elements.datatype.size)
+                // SAFETY: elements of the program; so many of their items have come.
+                unsafe { registered.read.call(at, handle, items as i64, file, registered.extra)? };
+                let bytes = elements.datatype.shape().part.bytes_of(items);
+                Ok(bytes.unwrap_or_else(|| elements.len()))
             }
             _ => {
                 elements.unpack_from(came);

@@ -3,15 +3,14 @@
 use core::ffi::c_int;
 use std::sync::Arc;
 
-use newmad::SendOptions;
+use newmad::{RecvOptions, SendOptions};
 
-use super::irecv;
 use crate::abi::*;
 use crate::comm::Comm;
 use crate::datatype::{Choice, Data};
 use crate::error::Fault;
 use crate::handle::Ref;
-use crate::request::{self, Messages, Outcome, PROC_NULL, StatusOf, complete, new_operation};
+use crate::request::{Messages, Outcome, PROC_NULL, StatusOf, complete, new_operation};
 
 /// What is sent: the elements, the rank and the tag.
 pub(crate) type Outward = (Choice, c_int, c_int);
@@ -48,7 +47,16 @@ pub(crate) fn sendrecv(
         Some((to, tag)) => Some((to, tag, sent.elements()?.outgoing()?)),
         None => None,
     };
-    let mut receive = irecv(comm, received, source, recvtag)?;
+    let mut receive = match comm.origin(source, recvtag)? {
+        Some((from, tag)) => {
+            let data = received.data()?;
+            // SAFETY: the program leaves the elements alone during the call; the request is dropped before the data.
+            let into = unsafe { data.memory().trusted() };
+            // No request of the program's, which would stay posted when a rank fails that may be the source.
+            Some((comm.session.irecv_with(from, tag, into, RecvOptions::new())?, data))
+        }
+        None => None,
+    };
     let result = match to {
         Some((to, tag, sent)) => {
             // SAFETY: the program leaves the elements alone during the call.
@@ -57,7 +65,10 @@ pub(crate) fn sendrecv(
         }
         None => Ok(()),
     };
-    let mut outcome = request::wait(&mut receive)?;
+    let mut outcome = match &mut receive {
+        Some((request, data)) => Outcome::of_message(request.wait_idle(), true, data, comm),
+        None => Outcome::NO_PROC,
+    };
     if let Err(error) = result {
         outcome.fault.get_or_insert(error.into());
     }

@@ -68,7 +68,7 @@ pub(crate) fn spawn(
     };
     let mut spawned = None;
     let start = || start(&manager, &commands, &mut spawned);
-    let result = meet(comm, root, start, Errhandler::Fatal);
+    let result = meet(comm, root, start, comm.errhandler());
     if let (Err(_), Some(spawned)) = (&result, &spawned) {
         // Nothing is left of what was started half-way.
         let _ = job::aside(|| spawned.end());
@@ -119,6 +119,7 @@ pub(crate) fn meet_parent(world: &Comm) -> Result<(), Fault> {
         Ok(Met { channel, first: false })
     };
     let parent = meet(world, 0, connect, Errhandler::Fatal)?;
+    parent.settings().name = b"MPI_COMM_PARENT".to_vec();
     PARENT.get_or_init(|| parent.handle());
     Ok(())
 }

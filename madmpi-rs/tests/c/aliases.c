@@ -37,6 +37,14 @@ int main(int argc, char **argv) {
     say("between", MPI_Alltoallv(x, two, from, MPI_INT, x + 1, two, from, MPI_INT, MPI_COMM_WORLD));
     if (rank == 0)
         printf("%d %d %d %d\n", x[0], x[1], x[2], x[3]);
+    /* An empty buffer has no bytes in common with the other one, wherever it points. */
+    int all_to_one[2] = {0, 3}, none[2] = {0, 0}, starts[2] = {0, 1}, sums[3];
+    memcpy(y, x, sizeof y);
+    say("scatter to one", MPI_Reduce_scatter(y, rank ? sums : &y[1], all_to_one, MPI_INT, MPI_SUM, MPI_COMM_WORLD));
+    none[1] = 2;
+    say("gather of one", MPI_Gatherv(rank ? two : &y[2], 2 * rank, MPI_INT, y, none, starts, MPI_INT, 0, MPI_COMM_WORLD));
+    if (rank == 0)
+        printf("%d %d\n", y[1], y[2]);
     say("apart", MPI_Allreduce(x, y, 4, MPI_INT, MPI_SUM, MPI_COMM_WORLD));
     MPI_Finalize();
     return 0;

@@ -8,13 +8,24 @@
 
 #define CHECK(what) do { if (!(what)) { printf("line %d: not so: %s\n", __LINE__, #what); fflush(stdout); MPI_Abort(MPI_COMM_WORLD, 1); } } while (0)
 
+static MPI_Errhandler handler_of(MPI_Comm comm) {
+    MPI_Errhandler handler, predefined;
+    MPI_Comm_get_errhandler(comm, &handler);
+    predefined = handler;
+    MPI_Errhandler_free(&handler);
+    return predefined;
+}
+
 static void child(int argc, char **argv, MPI_Comm parent) {
     int rank, size, n, theirs, sum, *number, flag;
     MPI_Comm all;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
-    MPI_Comm_remote_size(parent, &n);
     CHECK(argc >= 2);
+    char name[MPI_MAX_OBJECT_NAME];
+    MPI_Comm_get_name(parent, name, &n);
+    CHECK(!strcmp(name, "MPI_COMM_PARENT") && n == (int)strlen(name));
+    MPI_Comm_remote_size(parent, &n);
     if (!strcmp(argv[1], "plain")) {
         CHECK(argc == 4 && !strcmp(argv[2], "two words") && !strcmp(argv[3], ""));
         CHECK(size == 3 && n == 2);
@@ -68,7 +79,7 @@ int main(int argc, char **argv) {
     for (i = 0; i < 3; i++)
         CHECK(codes[i] == MPI_SUCCESS);
     MPI_Comm_remote_size(children, &n);
-    CHECK(n == 3);
+    CHECK(n == 3 && handler_of(children) == MPI_ERRORS_ARE_FATAL);
     for (i = 0; i < 3; i++) {
         n = 100 + i;
         if (rank == 0)
@@ -96,9 +107,10 @@ int main(int argc, char **argv) {
         infos[0] = info;
         infos[1] = MPI_INFO_NULL;
         MPI_Comm_dup(MPI_COMM_SELF, &single);
+        MPI_Comm_set_errhandler(single, MPI_ERRORS_RETURN);
         MPI_Comm_spawn_multiple(2, programs, lists, counts, infos, 0, single, &children, MPI_ERRCODES_IGNORE);
         MPI_Comm_remote_size(children, &n);
-        CHECK(n == 3);
+        CHECK(n == 3 && handler_of(children) == MPI_ERRORS_RETURN);
         n = 42;
         MPI_Bcast(&n, 1, MPI_INT, MPI_ROOT, children);
         MPI_Comm_disconnect(&children);

@@ -10,9 +10,8 @@ use crate::calls::entry::mpi;
 use crate::datatype::{Datatype, contents};
 use crate::errhandler::Files;
 use crate::error::Fault;
-use crate::file::representation::{
-    Conversion, Convert, ConvertLarge, Extent, Registered, register,
-};
+use crate::file::registered::{Conversion, Convert, ConvertLarge, Extent, Registered};
+use crate::file::representation::register;
 use crate::file::{self, open};
 use crate::handle::Ref;
 use crate::{comm, info};

@@ -1,5 +1,6 @@
 //! Control variables: the knobs. Their values are text, as in the environment. A knob is read when the process enters
-//! the job: a program can set it before that, never after it, and all processes should set the same value.
+//! the job: a program can set it before that, never after it, and all processes should set the same value. Ranks that
+//! share a process are in the job before the program begins, so they can set none.
 
 use core::ffi::{c_char, c_int, c_void};
 use std::ffi::CString;
@@ -40,7 +41,7 @@ fn meaning(knob: &Knob) -> String {
 }
 
 fn write(knob: &Knob, value: &[u8]) -> Answer {
-    if job::size().is_some() {
+    if job::size().is_some() || job::session_opened().is_some() {
         return Err(MPI_T_ERR_CVAR_SET_NEVER);
     }
     let text = std::str::from_utf8(value).map_err(|_| MPI_T_ERR_INVALID)?;

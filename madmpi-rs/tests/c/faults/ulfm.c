@@ -82,7 +82,7 @@ static void specific(MPI_Comm comm) {
 
 /* Receives from any source. */
 static void any(MPI_Comm comm) {
-    int values[3] = {-1, -1, -1}, flag, index, count, ranks[1] = {0}, there[1], data = 5;
+    int values[3] = {-1, -1, -1}, flag, index, count, ranks[1] = {0}, there[1], data = 5, given_up = -1;
     MPI_Request requests[3];
     MPI_Status statuses[3];
     MPI_Group failed, all;
@@ -93,6 +93,10 @@ static void any(MPI_Comm comm) {
     if (rank != 0) {
         know(comm, 1);
         MPI_Recv(&data, 1, MPI_INT, 0, 9, comm, MPI_STATUS_IGNORE);
+        if (rank == 1) {
+            MPI_Recv(&data, 1, MPI_INT, 0, 6, comm, MPI_STATUS_IGNORE);
+            MPI_Send(&rank, 1, MPI_INT, 0, 3, comm);
+        }
         MPI_Send(&rank, 1, MPI_INT, 0, 1, comm);
         return;
     }
@@ -108,6 +112,8 @@ static void any(MPI_Comm comm) {
     /* Those that block, and those that begin now. */
     FAILS(MPI_Recv(&data, 1, MPI_INT, MPI_ANY_SOURCE, 2, comm, MPI_STATUS_IGNORE), MPIX_ERR_PROC_FAILED);
     FAILS(MPI_Probe(MPI_ANY_SOURCE, 2, comm, MPI_STATUS_IGNORE), MPIX_ERR_PROC_FAILED);
+    FAILS(MPI_Sendrecv(&rank, 1, MPI_INT, 1, 6, &given_up, 1, MPI_INT, MPI_ANY_SOURCE, 3, comm, MPI_STATUS_IGNORE),
+          MPIX_ERR_PROC_FAILED);
     MPI_Irecv(&values[2], 1, MPI_INT, MPI_ANY_SOURCE, 4, comm, &requests[2]);
     FAILS(MPI_Wait(&requests[2], MPI_STATUS_IGNORE), MPIX_ERR_PROC_FAILED_PENDING);
     /* Of a communicator without the dead one nothing changes. */
@@ -126,6 +132,10 @@ static void any(MPI_Comm comm) {
     EXPECT(MPI_Waitall(2, requests, statuses) == MPI_SUCCESS);
     EXPECT(values[0] + values[1] == 3 && values[0] != values[1]);
     EXPECT(requests[0] == MPI_REQUEST_NULL);
+    /* The receive that has failed takes no message any more. */
+    EXPECT(MPI_Iprobe(1, 3, comm, &flag, MPI_STATUS_IGNORE) == MPI_SUCCESS && flag && given_up == -1);
+    if (flag)
+        MPI_Recv(&data, 1, MPI_INT, 1, 3, comm, MPI_STATUS_IGNORE);
 }
 
 /* A member revokes the communicator while the others wait for each other. */
