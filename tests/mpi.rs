@@ -1,6 +1,6 @@
 //! Programs in C on madmpi: each of `madmpi-rs/tests/c` prints what its `.expected` file says, compiled by our
-//! `mpicc` and run by `mad run`; and, where they are installed, on Open MPI and MPICH too, so that the expectation is
-//! MPI's and not ours.
+//! `mpicc` and run by `mad run`; and, with `MAD_TEST_PEERS=1` and where they are installed, on Open MPI and MPICH too,
+//! so that the expectation is MPI's and not ours.
 //!
 //! The first line of a program says how it is run: `/* np: 2 */`; `peers: no`: the other libraries here do not have
 //! all of it; `peers: mpich`: only that one has.
@@ -59,6 +59,9 @@ fn programs_print_the_same_when_ranks_share_processes() {
 
 #[test]
 fn other_libraries_print_the_same() {
+    if !common::programs::peers_are_asked_for() {
+        return;
+    }
     for (label, launcher, options) in OTHERS {
         let compiler = format!("mpicc.{label}");
         // Its commands may be there without its headers: they are another package.
