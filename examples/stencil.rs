@@ -267,6 +267,9 @@ fn solve(session: &Session, options: &Options) -> Solved<()> {
     session.barrier().map_err(|e| e.to_string())?;
     let start = Instant::now();
     let steps = options.steps;
+    if session.rank() == 0 {
+        say(&format!("stencil: {steps} steps begin"));
+    }
     let results: Vec<_> = if marcel::is_green() {
         let handles: Vec<_> =
             blocks.drain(..).map(|block| marcel::spawn(move || block.run(steps))).collect();

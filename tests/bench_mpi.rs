@@ -25,8 +25,14 @@ impl Here {
 
     fn executable(&self, path: &str, script: &str) {
         let path = self.0.join(path);
-        fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        let text = path.with_extension("text");
+        fs::write(&text, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(&text, fs::Permissions::from_mode(0o755)).unwrap();
+        // A process writes the file that is executed. The child of another test, between its fork and its exec, has
+        // what this process has open: a file that it can write to is "text file busy".
+        let copied = Command::new("cp").arg("--preserve=mode").args([&text, &path]).status();
+        assert!(copied.unwrap().success());
+        fs::remove_file(&text).unwrap();
     }
 
     /// A library below it whose programs are this script.

@@ -2,11 +2,11 @@
 
 mod common;
 
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use common::{eventually, example, mad, processes_with};
+use common::{example, mad, processes_with};
 
 /// The process of a job with this mark that is rank `rank`.
 fn rank_of(mark: &str, rank: u32) -> Option<u32> {
@@ -20,44 +20,59 @@ fn kill(pid: u32) {
     unsafe { libc::kill(pid as i32, libc::SIGKILL) };
 }
 
-/// Starts a job, kills rank 1 once both ranks have been up for `after`, and gives what was said and how long
-/// the job took to end.
-fn kill_rank_1(mark: &str, driver: &str, program: &[&str], after: Duration) -> (String, Duration) {
+/// Starts a job, kills rank 1 some time after rank 0's first line on standard output, which says that the session is open,
+/// and gives what was said and how long it took until rank 0 named its peer.
+fn kill_rank_1(mark: &str, driver: &str, program: &[&str]) -> (String, Duration) {
     let (name, value) = mark.split_once('=').unwrap();
-    let mut launcher =
-        mad(&["run", "-n", "2", "--grace", "60", "--tag-output", "--driver", driver])
-            .args(program)
-            .env(name, value)
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-    assert!(eventually(|| rank_of(mark, 0).is_some() && rank_of(mark, 1).is_some()));
-    std::thread::sleep(after);
+    let options = ["--grace", "60", "--timeout", "120", "--tag-output", "--driver", driver];
+    let mut launcher = mad(&["run", "-n", "2"])
+        .args(options)
+        .args(program)
+        .env(name, value)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut errors = BufReader::new(launcher.stderr.take().unwrap());
+    let (mut text, mut first) = (String::new(), String::new());
+    // Kept to the end: the launcher ends a job whose output has no reader.
+    let mut output = BufReader::new(launcher.stdout.take().unwrap());
+    output.read_line(&mut first).unwrap();
+    if !first.starts_with("[0] ") {
+        errors.read_to_string(&mut text).unwrap();
+        panic!("rank 0 said nothing, but {first:?}: {text}");
+    }
+    // By now rank 0 waits, most likely.
+    std::thread::sleep(Duration::from_millis(500));
     let victim = rank_of(mark, 1).expect("rank 1 still runs");
     let start = Instant::now();
     kill(victim);
-    let mut text = String::new();
-    launcher.stderr.take().unwrap().read_to_string(&mut text).unwrap();
-    let took = start.elapsed();
+    let named = |line: &str| line.contains("[0] ") && line.contains("rank 1 is gone");
+    let mut took = None;
+    loop {
+        let begin = text.len();
+        if errors.read_line(&mut text).unwrap() == 0 {
+            break;
+        }
+        if took.is_none() && named(&text[begin..]) {
+            took = Some(start.elapsed());
+        }
+    }
     assert_eq!(launcher.wait().unwrap().code(), Some(1), "{text}");
     // First, or (its peer may be collected before it) after that peer's exit: "then rank 1 was killed…".
     let said = |line: &str| line.contains("rank 1 ") && line.contains("was killed by SIGKILL");
     assert!(text.lines().any(said), "{text}");
-    assert!(
-        text.contains("[0] ") && text.contains("rank 1 is gone"),
-        "rank 0 names its peer: {text}"
-    );
+    let took = took.unwrap_or_else(|| panic!("rank 0 does not name its peer: {text}"));
     assert_eq!(processes_with(mark), [], "processes remain");
     (text, took)
 }
 
 fn a_waiting_rank_learns_of_a_death(driver: &str) {
     let mark = format!("MAD_TEST_MARK=waiting-{driver}-{}", std::process::id());
-    // Rank 0 waits for a message that rank 1 would send in 600 s.
-    let spec = r#"{"bench":"idle","points":[[0,{"seconds":600}]],"iters":1}"#;
+    // Rank 0 waits for a message that rank 1 sends at once, tells of it, and waits for one that rank 1 would send in 600 s.
+    let spec = r#"{"bench":"idle","points":[[0,{"seconds":0}],[1,{"seconds":600}]],"iters":1}"#;
     let program = [env!("CARGO_BIN_EXE_mad"), "worker", spec];
-    let (text, took) = kill_rank_1(&mark, driver, &program, Duration::from_millis(500));
+    let (text, took) = kill_rank_1(&mark, driver, &program);
     // Soon; and the launcher's grace of 60 s makes sure that it is the library which told.
     assert!(took < Duration::from_secs(2), "{took:?}: {text}");
 }
@@ -77,7 +92,7 @@ fn green_threads_learn_of_a_death(driver: &str) {
     let stencil = example("stencil");
     let program =
         [stencil.to_str().unwrap(), "--size", "64", "--steps", "10000000", "--threads", "3"];
-    let (text, took) = kill_rank_1(&mark, driver, &program, Duration::from_millis(500));
+    let (text, took) = kill_rank_1(&mark, driver, &program);
     // Wide: the threads that compute beside the one which gets the error have to notice in turn.
     assert!(took < Duration::from_secs(10), "{took:?}: {text}");
 }

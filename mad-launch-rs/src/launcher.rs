@@ -271,11 +271,13 @@ impl<'a> Launcher<'a> {
     }
 
     /// Collects the ranks that have ended. Of those that have ended meanwhile, one that was killed comes first:
-    /// it is the cause, and an exit status often what a peer made of it.
+    /// it is the cause, and an exit status often what a peer made of it. For the same reason an exit with
+    /// `PEER_GONE` comes last: on a busy machine the launcher collects it together with the exit that caused it,
+    /// and that may be a higher rank's.
     fn reap(&mut self) {
         let ranks = &mut self.ranks;
         let mut ended: Vec<usize> = (0..ranks.len()).filter(|&i| ranks[i].reap()).collect();
-        ended.sort_by_key(|&i| !matches!(self.ranks[i].ended, Some(End::Signal(_))));
+        ended.sort_by_key(|&i| self.ranks[i].ended.map(End::likely_cause));
         for index in ended {
             let Some(end) = self.ranks[index].ended else { continue };
             // What it still said on its connection counts (abort, finalize).

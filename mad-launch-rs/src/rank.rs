@@ -17,6 +17,9 @@ const OUTPUT_LINE_MAX: usize = 1 << 20;
 /// Replies that a rank may leave unread.
 const UNREAD_MAX: usize = 1 << 20;
 
+/// Exit status of a rank that ends because another one is gone: `MPI_ERR_PROC_ABORTED` of madmpi.
+pub(crate) const PEER_GONE: i32 = 58;
+
 /// How a rank ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
@@ -31,6 +34,16 @@ impl End {
         match (status.code(), status.signal()) {
             (Some(code), _) => End::Code(code),
             (None, signal) => End::Signal(signal.unwrap_or(0)),
+        }
+    }
+
+    /// Place among ends that were seen at once, the likely cause first: a signal, an exit, an exit with
+    /// [`PEER_GONE`].
+    pub(crate) fn likely_cause(self) -> u8 {
+        match self {
+            End::Signal(_) => 0,
+            End::Code(PEER_GONE) => 2,
+            End::Code(_) => 1,
         }
     }
 
@@ -353,4 +366,16 @@ pub fn find(program: &OsStr) -> Result<std::path::PathBuf, String> {
 
 fn executable(path: &Path) -> bool {
     rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_ends_seen_at_once_a_consequence_comes_last() {
+        let mut ends = [End::Code(PEER_GONE), End::Code(6), End::Signal(libc::SIGKILL)];
+        ends.sort_by_key(|end| end.likely_cause());
+        assert_eq!(ends, [End::Signal(libc::SIGKILL), End::Code(6), End::Code(PEER_GONE)]);
+    }
 }

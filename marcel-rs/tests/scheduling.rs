@@ -27,6 +27,13 @@ fn run<T: Send + 'static>(runtime: &Runtime, f: impl FnOnce() -> T + Send + 'sta
     runtime.spawn(f).join().unwrap()
 }
 
+fn cpu_time(clock: libc::clockid_t) -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: a valid timespec.
+    assert_eq!(unsafe { libc::clock_gettime(clock, &mut time) }, 0);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
 /// Gives up after a minute.
 fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
     let limit = Instant::now() + Duration::from_secs(60);
@@ -105,26 +112,86 @@ fn nobody_starves_beside_threads_that_yield() {
     yielding.into_iter().for_each(|thread| thread.join().unwrap());
 }
 
+/// The kernel thread of a virtual processor, and its CPU time when it was last looked at.
+struct KernelThread {
+    id: libc::pid_t,
+    clock: libc::clockid_t,
+    seen: Mutex<Duration>,
+}
+
+impl KernelThread {
+    fn current() -> KernelThread {
+        let mut clock = 0;
+        // SAFETY: the calling thread, and a writable clock's id.
+        let refused = unsafe { libc::pthread_getcpuclockid(libc::pthread_self(), &mut clock) };
+        assert_eq!(refused, 0);
+        // SAFETY: takes nothing.
+        KernelThread { id: unsafe { libc::gettid() }, clock, seen: Mutex::default() }
+    }
+
+    /// Whether it wants a core and has had none since the last look.
+    fn lacks_a_core(&self) -> bool {
+        let now = cpu_time(self.clock);
+        if std::mem::replace(&mut *self.seen.lock().unwrap(), now) < now {
+            return false;
+        }
+        let stat = std::fs::read_to_string(format!("/proc/self/task/{}/stat", self.id)).unwrap();
+        !stat.rsplit_once(") ").unwrap().1.starts_with('S')
+    }
+}
+
+/// The kernel threads of all virtual processors of a runtime.
+fn kernel_threads(runtime: &Runtime, vps: usize) -> Vec<KernelThread> {
+    let all = Arc::new(Mutex::new(Vec::new()));
+    run(runtime, move || {
+        let threads: Vec<_> = (0..vps)
+            .map(|_| {
+                let all = all.clone();
+                marcel::spawn(move || {
+                    all.lock().unwrap().push(KernelThread::current());
+                    // Each keeps its virtual processor until there is one on every other.
+                    while all.lock().unwrap().len() < vps {
+                        std::hint::spin_loop();
+                    }
+                })
+            })
+            .collect();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        Arc::into_inner(all).unwrap().into_inner().unwrap()
+    })
+}
+
 /// A thread that waits for its first turn gets it, although newer ones keep coming: with and without thieves.
 #[test]
 fn the_oldest_does_not_wait_for_ever() {
-    fn chain(over: Arc<AtomicBool>, links: u64, started: Arc<AtomicUsize>) {
-        started.fetch_add(1, SeqCst);
+    /// Counts the links that start while no thief is without a core: it may be the one that has the oldest.
+    fn chain(
+        over: Arc<AtomicBool>,
+        links: u64,
+        started: Arc<AtomicUsize>,
+        thieves: Arc<Vec<KernelThread>>,
+    ) {
+        if !thieves.iter().any(KernelThread::lacks_a_core) {
+            started.fetch_add(1, SeqCst);
+        }
         if links > 0 && !over.load(SeqCst) {
-            drop(marcel::spawn(move || chain(over, links - 1, started)));
+            drop(marcel::spawn(move || chain(over, links - 1, started, thieves)));
         }
     }
     let policies: [fn() -> Box<dyn Policy>; 2] =
         [|| Box::new(Fair::new()), || Box::new(Bubbles::new(8))];
     for policy in policies {
-        for builder in [Runtime::builder().mode(Mode::Mono), smp(2)] {
+        for (builder, vps) in [(Runtime::builder().mode(Mode::Mono), 1), (smp(2), 2)] {
             let runtime = builder.policy(move |_| policy()).build().unwrap();
+            // A virtual processor alone needs no other to run the oldest: all links count.
+            let thieves = if vps == 1 { Vec::new() } else { kernel_threads(&runtime, vps) };
+            let thieves = Arc::new(thieves);
             let (over, links) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
             let (ended, started) = (over.clone(), links.clone());
             run(&runtime, move || {
                 let seen = ended.clone();
                 let oldest = marcel::spawn(move || seen.store(true, SeqCst));
-                drop(marcel::spawn(move || chain(ended, 1_000_000, started)));
+                drop(marcel::spawn(move || chain(ended, 1_000_000, started, thieves)));
                 oldest.join().unwrap();
             });
             assert!(links.load(SeqCst) < 100_000, "{links:?} came before it");
@@ -497,12 +564,6 @@ fn a_thread_that_could_migrate_is_yielded_to() {
 /// The other virtual processors sleep meanwhile.
 #[test]
 fn nobody_looks_again_and_again_for_a_thread_that_he_may_not_have() {
-    fn cpu_time(clock: libc::clockid_t) -> Duration {
-        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: a valid timespec.
-        assert_eq!(unsafe { libc::clock_gettime(clock, &mut time) }, 0);
-        Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
-    }
     const TEST: &str = "nobody_looks_again_and_again_for_a_thread_that_he_may_not_have";
     in_a_child(TEST, Duration::from_secs(60), || {
         // SAFETY: the threads below hold nothing of their kernel thread across a wait.

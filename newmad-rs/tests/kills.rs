@@ -9,9 +9,9 @@
 mod common;
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
-use common::{byte, launch, message};
+use common::{byte, launch, message, micros, told};
 use newmad::coll::Op;
 use newmad::{CallError, Cause, Error, Session};
 
@@ -27,10 +27,6 @@ const DRIVERS: [(&str, &str); 5] = [
     ("NMAD_DRIVER", "tcp+tcp"),
     ("NMAD_CARDS", "network"),
 ];
-
-fn micros() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_micros() as u64
-}
 
 /// Kills this process after so long.
 fn die_in(delay: Duration) {
@@ -253,13 +249,6 @@ fn together(
     }
 }
 
-/// The time behind a word, and what follows it.
-fn told<'a>(text: &'a str, word: &str) -> Option<(u64, &'a str)> {
-    let line = text.lines().find_map(|line| line.strip_prefix(word))?.trim();
-    let (time, rest) = line.split_once(' ').unwrap_or((line, ""));
-    Some((time.parse().unwrap(), rest))
-}
-
 /// Kills after random times of up to `most` microseconds.
 fn killed(scenario: &str, most: u64) {
     let runs = std::env::var("NEWMAD_KILLS").map_or(1, |runs| runs.parse().unwrap());
@@ -278,11 +267,11 @@ fn killed(scenario: &str, most: u64) {
             let env = [driver, patience, delayed, ("NEWMAD_TEST_ROUNDS", rounds)];
             let ended = launch(scenario, 3, &env).end(LIMIT);
             let place = format!("{scenario}, {driver:?}, run {run}, killed after {delay} us");
-            let died = told(&ended[VICTIM as usize].text, "DIED").map(|told| told.0);
+            let died = told(&ended[VICTIM as usize].text, "DIED").next().map(|told| told.0);
             let died = died.unwrap_or_else(|| panic!("{place}: not killed: {ended:#?}"));
             for rank in [0, 2] {
                 assert!(ended[rank].code == Some(0), "{place}: rank {rank}: {ended:#?}");
-                let noticed = told(&ended[rank].text, "NOTICED");
+                let noticed = told(&ended[rank].text, "NOTICED").next();
                 if scenario == "opening" && noticed.is_none() {
                     continue;
                 }

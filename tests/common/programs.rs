@@ -15,6 +15,17 @@ pub const OTHERS: &[(&str, &str, &[&str])] = &[
     ("mpich", "mpirun.mpich", &[]),
 ];
 
+/// Whether programs are to run on other libraries, too; the test that asks says that they are not.
+pub fn peers_are_asked_for() -> bool {
+    let asked = std::env::var_os("MAD_TEST_PEERS").is_some_and(|value| value == "1");
+    if !asked {
+        eprintln!(
+            "SKIPPED other_libraries_print_the_same: MAD_TEST_PEERS=1 compares with Open MPI and MPICH"
+        );
+    }
+    asked
+}
+
 /// A program with one number of processes.
 pub struct Program {
     pub source: PathBuf,

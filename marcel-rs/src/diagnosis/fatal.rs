@@ -1,13 +1,13 @@
 //! The backtrace of a thread that dies of a fault.
 //!
 //! The fault's handler can neither unwind nor look up names, since the interrupted code may hold any lock and has used
-//! up its stack. The handler leaves its registers here, rings for the diagnosis thread, and waits some seconds while
-//! that thread writes the backtrace.
+//! up its stack. The handler leaves its registers here, rings for the diagnosis thread, and waits while that thread
+//! writes the backtrace: for some seconds of that thread's CPU time, since on a busy machine it may not get a core.
 
 use std::cell::UnsafeCell;
 use std::io;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::*};
 use std::time::{Duration, Instant};
 
 use super::backtrace::Backtracer;
@@ -15,8 +15,8 @@ use super::bell;
 use super::frames::{Frames, Registers, registers};
 use super::peek;
 use super::trace_exit;
-use crate::os::Futex;
 use crate::os::stderr::to_stderr;
+use crate::os::{Futex, clock};
 
 const NONE: u32 = 0;
 const ASKED: u32 = 1;
@@ -25,7 +25,12 @@ const WRITTEN: u32 = 2;
 /// Longest part of the stack that is read, and number of lines shown: a recursion repeats itself.
 const BYTES: usize = 64 * 1024;
 const LINES: usize = 16;
+/// CPU time that the diagnosis thread may use for a backtrace.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// The end of the wait where that thread makes no progress: it may need a lock that the interrupted code holds.
+const END: Duration = Duration::from_secs(30);
+/// Time between two looks at the diagnosis thread's clock.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// What else a message says about the calling thread, if [`super::name_faults`] was told.
 static LABEL: OnceLock<fn() -> Option<&'static str>> = OnceLock::new();
@@ -58,6 +63,29 @@ static FAULT: Fault = Fault {
     lowest: UnsafeCell::new(0),
 };
 
+/// The kernel's clock of the diagnosis thread's CPU time; 0 before that thread's first turn. (Clocks of threads are
+/// negative.)
+static CLOCK: AtomicI32 = AtomicI32::new(0);
+
+/// Makes the calling thread the one whose CPU time limits the wait of [`report`]. Called by the diagnosis thread.
+pub(super) fn serve() {
+    let mut id = 0;
+    // SAFETY: a thread that runs, and a writable clock's id.
+    let refused = unsafe { libc::pthread_getcpuclockid(libc::pthread_self(), &mut id) };
+    CLOCK.store(if refused == 0 { id } else { 0 }, Release);
+}
+
+/// CPU time of the diagnosis thread; nothing while it has no clock, or has ended.
+///
+/// # Context
+/// Anywhere, signal handlers included: one system call.
+fn used() -> Duration {
+    match CLOCK.load(Acquire) {
+        0 => Duration::ZERO,
+        id => Duration::from_nanos(clock::read(id)),
+    }
+}
+
 /// Has the diagnosis thread, if there is one, write the backtrace of the interrupted code to standard error.
 ///
 /// The readable part of the interrupted stack begins at `lowest`.
@@ -66,7 +94,7 @@ static FAULT: Fault = Fault {
 /// A signal handler that ends the process.
 ///
 /// # Blocking
-/// Blocks the kernel thread until the backtrace is written, some seconds at most.
+/// Blocks the kernel thread until the backtrace is written, [`END`] at most.
 pub(super) fn report(context: &libc::ucontext_t, lowest: usize) {
     if !bell::is_served() {
         return;
@@ -81,9 +109,9 @@ pub(super) fn report(context: &libc::ucontext_t, lowest: usize) {
         bell::ring();
     }
     // Another thread with a fault waits, too: it would end the process before the first one's backtrace is written.
-    let limit = Instant::now() + PATIENCE;
-    while is_asked() && Instant::now() < limit {
-        FAULT.state.wait(ASKED, Some(limit.saturating_duration_since(Instant::now())));
+    let (limit, before) = (Instant::now() + END, used());
+    while is_asked() && Instant::now() < limit && used().saturating_sub(before) < PATIENCE {
+        FAULT.state.wait(ASKED, Some(LOOK));
     }
 }
 

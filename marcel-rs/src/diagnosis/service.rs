@@ -76,6 +76,7 @@ fn start(stall: Option<Duration>) -> io::Result<JoinHandle<()>> {
 }
 
 fn serve(stall: Option<Duration>) {
+    fatal::serve();
     let mut watchdog = stall.map(Watchdog::new);
     while !STOP.load(Acquire) {
         let next = watchdog.as_ref().map(|w| Instant::now() + w.period());

@@ -11,7 +11,7 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Condvar, Mutex};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Which scenario a started process runs.
 pub(crate) const SCENARIO: &str = "NEWMAD_TEST_SCENARIO";
@@ -219,6 +219,21 @@ impl Job {
         assert!(well, "not all succeeded; by rank: {ended:#?}");
         ended
     }
+}
+
+/// The time in microseconds that all processes of this machine have in common.
+pub(crate) fn micros() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_micros() as u64
+}
+
+/// The times behind a word at the beginning of a line, and what follows each.
+pub(crate) fn told<'a>(text: &'a str, word: &str) -> impl Iterator<Item = (u64, &'a str)> {
+    let lines = text.lines().filter_map(move |line| line.strip_prefix(word));
+    lines.map(|line| {
+        let line = line.trim();
+        let (time, rest) = line.split_once(' ').unwrap_or((line, ""));
+        (time.parse().unwrap(), rest)
+    })
 }
 
 /// The byte at `index` of message `number`: any mix-up shows.
