@@ -25,9 +25,10 @@ const WRITTEN: u32 = 2;
 /// Longest part of the stack that is read, and number of lines shown: a recursion repeats itself.
 const BYTES: usize = 64 * 1024;
 const LINES: usize = 16;
-/// CPU time that the diagnosis thread may use for a backtrace.
+/// CPU time that the diagnosis thread may use for a backtrace, and time in which it may use none: it may need a lock
+/// that the interrupted code holds.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The end of the wait where that thread makes no progress: it may need a lock that the interrupted code holds.
+/// The end of the wait, whatever that thread does.
 const END: Duration = Duration::from_secs(30);
 /// Time between two looks at the diagnosis thread's clock.
 const LOOK: Duration = Duration::from_millis(100);
@@ -109,9 +110,18 @@ pub(super) fn report(context: &libc::ucontext_t, lowest: usize) {
         bell::ring();
     }
     // Another thread with a fault waits, too: it would end the process before the first one's backtrace is written.
-    let (limit, before) = (Instant::now() + END, used());
-    while is_asked() && Instant::now() < limit && used().saturating_sub(before) < PATIENCE {
+    let (begun, before) = (Instant::now(), used());
+    let (mut last, mut advanced) = (before, begun);
+    while is_asked()
+        && begun.elapsed() < END
+        && advanced.elapsed() < PATIENCE
+        && last.saturating_sub(before) < PATIENCE
+    {
         FAULT.state.wait(ASKED, Some(LOOK));
+        let now = used();
+        if now != last {
+            (last, advanced) = (now, Instant::now());
+        }
     }
 }
 
