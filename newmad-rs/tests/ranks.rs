@@ -611,6 +611,27 @@ fn every_rank_hears_of_the_death_of_another_process() {
     noticed_soon(&ended, 8);
 }
 
+/// A rank takes hold of the announcement of a long message, and leaves; its sender is told, and has its buffer back.
+#[test]
+fn a_message_that_is_held_when_its_rank_leaves_is_not_received_any_more() {
+    let held = std::sync::Mutex::new(None);
+    let results = newmad::run_ranks(2, |session| {
+        if session.rank() == 1 {
+            *held.lock().unwrap() = Some(session.mprobe(0, 1)?);
+            return Ok(());
+        }
+        let send = session.isend(1, 1, vec![7; 1 << 20])?;
+        let left = |result: Result<(), Error>| {
+            assert!(matches!(result, Err(Error::PeerDied { cause: Cause::Left, .. })), "{result:?}");
+        };
+        left(send.wait().map(drop));
+        let message = held.lock().unwrap().take().expect("the other rank has left it");
+        left(message.recv(&mut vec![0; 1 << 20]).map(drop));
+        Ok::<(), Error>(())
+    });
+    results.unwrap().into_iter().for_each(|result| result.unwrap());
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
     #[test]

@@ -85,6 +85,19 @@ impl Links {
         self.links.iter().skip(peer as usize).step_by(self.size).map(|link| link.state)
     }
 
+    /// Whether a link with that peer is there, is being made, or is wanted.
+    pub(super) fn any_to_come(&self, peer: u32) -> bool {
+        let mut links = self.links.iter().skip(peer as usize).step_by(self.size);
+        links.any(|link| link.state != State::Closed || link.wanted)
+    }
+
+    /// No link with that peer is wanted any more.
+    pub(super) fn want_none(&mut self, peer: u32) {
+        for link in self.links.iter_mut().skip(peer as usize).step_by(self.size) {
+            link.wanted = false;
+        }
+    }
+
     /// The engine has no link and wants one. True: it is to be called.
     pub(super) fn want(&mut self, rail: usize, peer: u32, now: Instant) -> bool {
         let link = self.get_mut(rail, peer);

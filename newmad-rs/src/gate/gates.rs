@@ -296,7 +296,10 @@ impl<D: Driver> Gates<D> {
         let mtu = |rail: usize| {
             self.rails.get(rail).map_or(0, |way| way.driver.mtu(peer) - way.trailer())
         };
-        gate.mtu = rails(gate.open).map(mtu).min().unwrap_or(usize::MAX);
+        // What leaves over one link may have to be sent again over another that breaks and comes back.
+        let breaking = |rail: &usize| gate.open & 1 << rail != 0 || self.rails[*rail].breaks;
+        let ways = (0..self.rails.len()).filter(|rail| gate.open != 0 && breaking(rail));
+        gate.mtu = ways.map(mtu).min().unwrap_or(usize::MAX);
         let unacknowledged =
             gate.reliability.retransmit.as_ref().filter(|buffer| !buffer.is_empty());
         let longest = unacknowledged.map_or(0, |buffer| buffer.longest());

@@ -8,7 +8,7 @@
 //! A probe waits in a list of its own and is served when a message becomes unexpected, so after all posted receives.
 
 use crate::Status;
-use crate::error::Error;
+use crate::error::{Cause, Error};
 use crate::matching::pool::Content;
 use crate::matching::takes;
 use crate::net::Driver;
@@ -98,6 +98,10 @@ impl<D: Driver> Core<D> {
     fn lost(&self, index: u32) -> Option<Outcome> {
         let cell = self.matching.pool.get(index);
         let whole = cell.content == Content::Eager && cell.got == cell.len;
+        if !whole && self.departures.has_left(self.gates.own(cell.to)) {
+            // Its sender has been told that it is not taken any more.
+            return Some(Outcome::Died(cell.source, Cause::Left));
+        }
         let gate = &self.gates[cell.gate as usize];
         let cause = gate.refusal().filter(|_| !whole && !gate.is_open())?;
         Some(Outcome::Died(cell.source, cause))

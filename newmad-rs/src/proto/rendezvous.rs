@@ -13,6 +13,7 @@
 
 use std::sync::atomic::Ordering;
 
+use crate::error::Cause;
 use crate::gate::rail::Rail;
 use crate::matching::Source;
 use crate::memory::span::Span;
@@ -20,6 +21,7 @@ use crate::net::{Driver, Refused};
 use crate::proto::choose::{Choice, Known, Protocol, REFUSED, choose};
 use crate::proto::core::Core;
 use crate::proto::events::EventKind;
+use crate::proto::life::Why;
 use crate::request::{Op, Outcome, Owes, Place, Ref};
 use crate::trace;
 use crate::wire::{Header, Malformed, PUT, TO_RECEIVER};
@@ -203,10 +205,12 @@ impl<D: Driver> Core<D> {
         let result = match request.op {
             Op::Recv if peer == self.process => {
                 let sender = self.table.get(request.remote_id.get(), Op::Send, peer);
-                let (from, piece) = match sender {
-                    Ok(sender) => sender.run(moved, piece),
-                    Err(Malformed) => (remote as *mut u8, piece),
+                let Ok(sender) = sender else {
+                    // It is over: its buffer is not the engine's any more.
+                    self.fail(request, Why::Died(Cause::Left));
+                    return true;
                 };
+                let (from, piece) = sender.run(moved, piece);
                 // SAFETY: the sender is a request of this very engine: its buffer is readable until the `Fin`
                 // that follows, and disjoint from the receive's exclusive one.
                 unsafe { core::ptr::copy_nonoverlapping(from.cast_const(), at, piece) };

@@ -110,7 +110,8 @@ unsafe fn treat(listener: *mut Listener) -> bool {
                 }
             });
         }
-        (Err(Error::PeerDied { .. }), _) | (Ok(_), None) => {
+        // A peer has ended. (Where this process has fallen, the error names the rank, and every other probe ends so, too.)
+        (Err(Error::PeerDied { rank: ANY_SOURCE, .. }), _) | (Ok(_), None) => {
             Service::of(&inner).look_at_ends(&inner);
         }
         (Err(_), _) => {

@@ -51,8 +51,8 @@ type Name = (u64, u64);
 struct State {
     /// Ranks that have failed or left.
     ended: BTreeSet<u32>,
-    /// Whether one has left.
-    left: bool,
+    /// Those of them that have left.
+    left: BTreeSet<u32>,
     /// How many agreements of each key have begun here.
     begun: HashMap<u64, u64>,
     /// Those that a member may still ask for.
@@ -79,7 +79,9 @@ impl State {
         for name in old {
             self.instances.remove(&name);
         }
-        Some(Told(decided, proposal))
+        // One that has left in order takes none of the other ranks of its process with it.
+        let failed = proposal.failed.iter().copied().filter(|rank| !self.left.contains(rank));
+        Some(Told { decided, failed: failed.collect(), proposal })
     }
 
     /// The first agreement of the key that this rank has begun and not come to the end of.
@@ -91,21 +93,25 @@ impl State {
 }
 
 /// A decision that is to be told.
-struct Told(Arc<Decided>, Proposal);
+struct Told {
+    decided: Arc<Decided>,
+    /// The ranks in it that are not known to have left.
+    failed: Vec<u32>,
+    proposal: Proposal,
+}
 
 impl Told {
     /// Ranks that the others take for failed are failed for this process from now on.
     fn tell(self, inner: &Inner) {
         let ranks = inner.engine.ranks();
         let own = ranks.home(inner.rank());
-        let failed =
-            self.1.failed.iter().map(|&rank| ranks.home(rank)).filter(|&other| other != own);
+        let failed = self.failed.iter().map(|&rank| ranks.home(rank)).filter(|&other| other != own);
         let failed: BTreeSet<u32> = failed.collect();
         for process in failed {
             inner.engine.with(|core| core.fail_peer(process, Cause::Vanished));
         }
-        let Told(decided, Proposal { flags, offer, failed, acknowledged, .. }) = self;
-        decided.tell(Some(Decision { flags, offer, failed, acknowledged }));
+        let Proposal { flags, offer, failed, acknowledged, .. } = self.proposal;
+        self.decided.tell(Some(Decision { flags, offer, failed, acknowledged }));
     }
 }
 
@@ -201,7 +207,9 @@ impl Service {
             for (rank, cause) in all {
                 if state.ended.insert(rank) {
                     failed |= cause != Cause::Left;
-                    state.left |= cause == Cause::Left;
+                    if cause == Cause::Left {
+                        state.left.insert(rank);
+                    }
                 }
             }
             if state.ended.len() == before {
@@ -265,7 +273,7 @@ impl Service {
     fn let_leave(&self) {
         let leaving = {
             let mut state = self.state.lock();
-            if state.left { state.waiting.remove(&(LEAVING, 0)) } else { None }
+            if !state.left.is_empty() { state.waiting.remove(&(LEAVING, 0)) } else { None }
         };
         leaving.iter().for_each(|decided| decided.tell(None));
     }

@@ -227,6 +227,9 @@ impl Thread {
                 let late = self.links.is_late(rail, peer, self.timeouts, Instant::now());
                 if self.links.with(peer).any(|state| state == State::Open) {
                     self.later(REST, Later::Call(rail, peer));
+                } else if refused && self.is_leaving(peer) {
+                    // It has ended, after all that it sends was acknowledged.
+                    self.links.want_none(peer);
                 } else if refused {
                     self.messages.network.unreachable(peer);
                     self.end(peer, Cause::Vanished);

@@ -197,11 +197,16 @@ impl Thread {
         self.engine.with(|core| core.fail_peer(peer, cause));
     }
 
+    /// Whether that peer has left, and may still have something to send.
+    pub(super) fn is_leaving(&self, peer: u32) -> bool {
+        self.leaving.contains(&peer)
+    }
+
     /// A peer that has left, and with which there is no link nor will be one, sends nothing more. (Over a link it says
-    /// goodbye itself, after all that it sends.)
+    /// goodbye itself, after all that it sends. That may be on its way when a link breaks, so one that is wanted between two
+    /// calls is waited for.)
     pub(super) fn settle(&mut self, peer: u32) {
-        if self.leaving.contains(&peer) && self.links.with(peer).all(|state| state == State::Closed)
-        {
+        if self.is_leaving(peer) && !self.links.any_to_come(peer) {
             self.leaving.retain(|&left| left != peer);
             self.engine.with(|core| core.on_bye(peer));
         }
