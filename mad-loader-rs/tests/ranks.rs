@@ -110,6 +110,45 @@ fn options_are_parsed_by_each_rank_while_others_parse_theirs() {
 }
 
 #[test]
+fn options_begin_where_the_program_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = compile(folder.path(), "subcommand.c", &[]);
+    let program = program.to_str().unwrap();
+    // The first word looks like an option: a parse that begins at 1 would take it.
+    let arguments = ["-b", "first", "-ab", "-o", "word%", "-ba", "last%", "%"];
+    let output = ranks(&[&["-n", "3", program][..], &arguments].concat());
+    let text = String::from_utf8(output.stdout).unwrap();
+    let expected: String = (0..3)
+        .map(|rank| {
+            format!("{rank}: starts at 1 a b o=word{rank} b a rest first last{rank} {rank}\n")
+        })
+        .collect();
+    assert_eq!(lines(&text), lines(&expected));
+}
+
+#[test]
+fn options_of_a_rank_that_is_loaded_late_begin_at_the_first_word() {
+    unsafe extern "C" {
+        static mut optind: std::ffi::c_int;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = compile(folder.path(), "options.c", &["-DSTATUS"]);
+    let program = mad_loader::Program::open(&program).unwrap();
+    // SAFETY: no other test of this process parses options.
+    unsafe { optind = 3 };
+    let rank = program.load(0).unwrap();
+    let runtime = marcel::Runtime::builder().build().unwrap();
+    let status = runtime.run(|| {
+        let thread = marcel::Builder::new().stack_size(mad_loader::STACK);
+        let arguments =
+            [c"options", c"-a", c"-b", c"-c", c"0"].map(std::ffi::CString::from).to_vec();
+        // SAFETY: a program of these tests.
+        thread.spawn(move || unsafe { rank.run(arguments) }).unwrap().join().unwrap()
+    });
+    assert_eq!(status, 3, "options that were found");
+}
+
+#[test]
 fn the_environment_is_shared_and_names_are_the_programs() {
     let folder = tempfile::tempdir().unwrap();
     let program = compile(folder.path(), "environment.c", &[]);
