@@ -282,6 +282,25 @@ fn missing_libraries_are_named_and_found_where_the_message_says() {
     runs(&make(folder.path(), "uses.c", &format!("-L'{place}' -lmissing -Wl,-rpath,'{place}'")));
 }
 
+/// A library without a name of its own is asked for by the path that the link had.
+#[test]
+fn a_library_that_is_asked_for_by_its_path_is_found_and_seen() {
+    let folder = tempfile::tempdir().unwrap();
+    let library = library(folder.path(), "path", "-DVARIABLE");
+    let name = library.display().to_string();
+    let program = make(folder.path(), "uses.c", &format!("'{name}'"));
+    let found = inspect(&program).unwrap();
+    assert_eq!(found.refusal, None);
+    assert!(found.libraries.contains(&name), "{:?}", found.libraries);
+    let data = found.shared.iter().find(|data| data.library == name).unwrap();
+    assert_eq!((&data.path, &data.names), (&library, &vec!["uses".to_owned()]));
+    runs(&program);
+    let private = ["-n", "2", "--private", &name];
+    let output = Command::new(host()).args(private).arg(&program).arg("%").output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{errors}");
+}
+
 #[test]
 fn a_function_that_no_library_has_is_named_before_any_copy_runs() {
     let folder = tempfile::tempdir().unwrap();
