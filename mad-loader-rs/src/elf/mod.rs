@@ -10,6 +10,7 @@ mod dynamic;
 mod layout;
 mod references;
 mod segment;
+mod symbol;
 mod variables;
 
 use self::bytes::Bytes;

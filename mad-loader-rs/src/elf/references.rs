@@ -3,15 +3,10 @@
 use super::bytes::Bytes;
 use super::dynamic::{Dynamic, Names};
 use super::layout::Layout;
+use super::symbol::Symbol;
 use crate::refusal::Refusal;
 
-const SYMBOL: u64 = 24;
 const RELOCATION: u64 = 24;
-
-/// Kind of a symbol: a function that chooses an address.
-const INDIRECT: u8 = 10;
-/// Section of a symbol whose value is no address.
-const NUMBER: u16 = 0xfff1;
 
 /// Most bytes of names of copied variables: they may overlap in the file.
 const MOST_COPIED_NAMES: usize = 16 << 20;
@@ -165,41 +160,5 @@ impl<'a> References<'a> {
             }
         }
         Ok(())
-    }
-}
-
-struct Symbol<'a> {
-    name: &'a [u8],
-    value: u64,
-    size: u64,
-    is_defined: bool,
-    kind: u8,
-    section: u16,
-}
-
-impl<'a> Symbol<'a> {
-    /// Whether the value is an address, not a number or a function that chooses an address.
-    fn has_address(&self) -> bool {
-        self.kind != INDIRECT && self.section != NUMBER
-    }
-
-    fn read(
-        bytes: Bytes<'a>,
-        (layout, dynamic): (&Layout, &Dynamic),
-        names: &Names<'a>,
-        index: u64,
-    ) -> Result<Symbol<'a>, Refusal> {
-        let address = dynamic.symbols.checked_add(index * SYMBOL);
-        let address = address
-            .ok_or_else(|| Refusal::Damaged("a symbol is outside the address space".into()))?;
-        let at = layout.offset_of(address, SYMBOL)?;
-        Ok(Symbol {
-            name: names.text(u64::from(bytes.u32(at)?))?,
-            value: bytes.u64(at + 8)?,
-            size: bytes.u64(at + 16)?,
-            is_defined: bytes.u16(at + 6)? != 0,
-            kind: bytes.u8(at + 4)? & 15,
-            section: bytes.u16(at + 6)?,
-        })
     }
 }

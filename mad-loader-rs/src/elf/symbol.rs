@@ -1,0 +1,51 @@
+//! Symbols of the dynamic linker's table.
+
+use super::bytes::Bytes;
+use super::dynamic::{Dynamic, Names};
+use super::layout::Layout;
+use crate::refusal::Refusal;
+
+/// Size of an entry.
+const SYMBOL: u64 = 24;
+
+/// Kind of a symbol: a function that chooses an address.
+const INDIRECT: u8 = 10;
+/// Section of a symbol whose value is no address.
+const NUMBER: u16 = 0xfff1;
+
+/// An entry of the table.
+pub(super) struct Symbol<'a> {
+    pub(super) name: &'a [u8],
+    pub(super) value: u64,
+    pub(super) size: u64,
+    pub(super) is_defined: bool,
+    kind: u8,
+    section: u16,
+}
+
+impl<'a> Symbol<'a> {
+    /// Whether the value is an address, not a number or a function that chooses an address.
+    pub(super) fn has_address(&self) -> bool {
+        self.kind != INDIRECT && self.section != NUMBER
+    }
+
+    pub(super) fn read(
+        bytes: Bytes<'a>,
+        (layout, dynamic): (&Layout, &Dynamic),
+        names: &Names<'a>,
+        index: u64,
+    ) -> Result<Symbol<'a>, Refusal> {
+        let address = dynamic.symbols.checked_add(index * SYMBOL);
+        let address = address
+            .ok_or_else(|| Refusal::Damaged("a symbol is outside the address space".into()))?;
+        let at = layout.offset_of(address, SYMBOL)?;
+        Ok(Symbol {
+            name: names.text(u64::from(bytes.u32(at)?))?,
+            value: bytes.u64(at + 8)?,
+            size: bytes.u64(at + 16)?,
+            is_defined: bytes.u16(at + 6)? != 0,
+            kind: bytes.u8(at + 4)? & 15,
+            section: bytes.u16(at + 6)?,
+        })
+    }
+}
