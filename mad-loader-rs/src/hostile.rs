@@ -131,6 +131,7 @@ pub fn program() -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::elf::OwnValue;
     use crate::refusal::Refusal;
     use proptest::prelude::*;
 
@@ -149,6 +150,21 @@ mod tests {
         assert_eq!(elf.writable_names(&file).unwrap(), ["stdout", "own"]);
         assert_eq!(elf.exports(&file, &["own"]).unwrap().as_deref(), Some("own"));
         assert_eq!(elf.layout.thread_locals().map(|locals| locals.in_memory), Some(8));
+    }
+
+    #[test]
+    fn a_resolver_is_called_in_code_only() {
+        let mut file = program();
+        let own = 0x260 + 3 * 24;
+        file[own + 4] = 0x1a; // a function whose address a resolver chooses
+        let elf = Elf::parse(&file).unwrap();
+        assert!(matches!(elf.references(&file), Err(Refusal::Damaged(_))), "it is in data");
+        file[own + 8..own + 16].copy_from_slice(&0x210u64.to_le_bytes());
+        let references = elf.references(&file).unwrap();
+        assert!(references.has_resolvers);
+        let value = OwnValue::Resolved { resolver: 0x210, addend: 4 };
+        assert!(references.own.iter().any(|word| word.value == value), "{:?}", references.own);
+        assert!(parse(&file));
     }
 
     /// Every byte that is read is wrong once, in each of its bits.

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{compile, has_cpp, lines, ranks};
+use common::{compile, has_cpp, lines, ranks, start};
 
 #[test]
 fn each_copy_has_variables_constructors_handlers_and_destructors_of_its_own() {
@@ -34,6 +34,26 @@ fn exported_variables_are_a_copys_own_in_a_program_that_exports_all() {
         let output = ranks(&["-n", "2", program.to_str().unwrap(), "%"]);
         let text = String::from_utf8(output.stdout).unwrap();
         assert!(text.contains("310: hidden 320") && text.contains("311: hidden 321"), "{text}");
+    }
+}
+
+/// Each copy has its own, also where a library, which the dynamic linker finds first, has a function of that name.
+#[test]
+fn functions_whose_addresses_the_program_chooses_are_a_copys_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let library = compile(folder.path(), "used.c", &["-fPIC", "-shared"]);
+    let library = ["-Wl,--no-as-needed", library.to_str().unwrap()];
+    let start = start();
+    let shared = ["-fPIC", "-shared", &start, "-Wl,-e,_start"];
+    for more in [&[][..], &["-Wl,-z,lazy"], &["-fno-plt"], &library] {
+        for flags in [&shared[..], &["-fPIE", "-pie"], &["-fPIE", "-pie", "-rdynamic"]] {
+            let program = compile(folder.path(), "indirect.c", &[flags, more].concat());
+            let output = ranks(&["-n", "3", program.to_str().unwrap(), "%"]);
+            let text = String::from_utf8_lossy(&output.stdout);
+            let errors = String::from_utf8_lossy(&output.stderr);
+            let expected = "0: 101 102\n1: 201 202\n2: 301 302\n";
+            assert_eq!(lines(&text), lines(expected), "{flags:?} {more:?}: {errors}");
+        }
     }
 }
 

@@ -44,6 +44,8 @@ pub(crate) struct Own {
 pub(crate) enum OwnValue {
     /// An address of the file.
     Address(u64),
+    /// What the function of the file at `resolver` returns, and the addend.
+    Resolved { resolver: u64, addend: u64 },
     /// The number of the file's thread-locals.
     Module,
     /// An offset in them.
@@ -153,7 +155,12 @@ impl<'a> References<'a> {
                 if !symbol.is_defined {
                     self.pointers.push(Pointer { place, name: symbol.name, addend });
                 } else if symbol.has_address() {
-                    let value = OwnValue::Address(symbol.value.wrapping_add(addend));
+                    let value = if symbol.is_indirect() {
+                        self.has_resolvers = true;
+                        OwnValue::Resolved { resolver: check_resolver(layout, symbol)?, addend }
+                    } else {
+                        OwnValue::Address(symbol.value.wrapping_add(addend))
+                    };
                     self.own.push(Own { place, value });
                     self.named.push(Pointer { place, name: symbol.name, addend });
                 }
@@ -161,4 +168,14 @@ impl<'a> References<'a> {
         }
         Ok(())
     }
+}
+
+/// The address of the resolver, if it is one of code.
+fn check_resolver(layout: &Layout, symbol: &Symbol<'_>) -> Result<u64, Refusal> {
+    let address = symbol.value;
+    if layout.loads().any(|load| load.is_executable() && load.has(address, 1)) {
+        return Ok(address);
+    }
+    let name = String::from_utf8_lossy(symbol.name);
+    Err(Refusal::Damaged(format!("the resolver of {name} at {address:#x} is in no code")))
 }

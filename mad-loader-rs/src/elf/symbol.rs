@@ -8,7 +8,7 @@ use crate::refusal::Refusal;
 /// Size of an entry.
 const SYMBOL: u64 = 24;
 
-/// Kind of a symbol: a function that chooses an address.
+/// Kind of a symbol: a function whose address a resolver chooses (`STT_GNU_IFUNC`).
 const INDIRECT: u8 = 10;
 /// Section of a symbol whose value is no address.
 const NUMBER: u16 = 0xfff1;
@@ -24,9 +24,14 @@ pub(super) struct Symbol<'a> {
 }
 
 impl<'a> Symbol<'a> {
-    /// Whether the value is an address, not a number or a function that chooses an address.
+    /// Whether the value is an address, not a number.
     pub(super) fn has_address(&self) -> bool {
-        self.kind != INDIRECT && self.section != NUMBER
+        self.section != NUMBER
+    }
+
+    /// Whether the address is that of a resolver: a function that chooses the address which the symbol stands for.
+    pub(super) fn is_indirect(&self) -> bool {
+        self.kind == INDIRECT
     }
 
     pub(super) fn read(
