@@ -182,6 +182,28 @@ fn each_refusal_says_why_and_the_way_out_that_it_names_works() {
     }
 }
 
+/// The dynamic linker needs no section headers to find what a program exports.
+#[test]
+fn an_allocator_is_found_without_section_headers() {
+    let folder = tempfile::tempdir().unwrap();
+    for style in ["gnu", "sysv", "both"] {
+        for source in ["allocator.c", "many.c"] {
+            let flags = format!("-DOWN -rdynamic -Wl,--hash-style={style}");
+            let program = make(folder.path(), source, &flags);
+            let mut bytes = std::fs::read(&program).unwrap();
+            bytes[40..48].fill(0); // where they are
+            bytes[60..64].fill(0); // their number, and which one has their names
+            std::fs::write(&program, bytes).unwrap();
+            if source == "many.c" {
+                runs(&program);
+                continue;
+            }
+            let (refusal, text) = refused(&program);
+            assert!(matches!(refusal, Refusal::Allocator(_)), "{style}: {text}");
+        }
+    }
+}
+
 #[test]
 fn a_start_of_its_own_is_refused_in_an_executable() {
     let folder = tempfile::tempdir().unwrap();

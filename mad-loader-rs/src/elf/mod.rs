@@ -7,6 +7,7 @@
 
 mod bytes;
 mod dynamic;
+mod hashes;
 mod layout;
 mod references;
 mod segment;

@@ -2,12 +2,15 @@
 
 use super::bytes::Bytes;
 use super::dynamic::{Dynamic, Names};
+use super::hashes;
 use super::layout::Layout;
 use crate::refusal::Refusal;
 
 /// Size of an entry.
 const SYMBOL: u64 = 24;
 
+/// Kind of a symbol: a variable.
+const OBJECT: u8 = 1;
 /// Kind of a symbol: a function whose address a resolver chooses (`STT_GNU_IFUNC`).
 const INDIRECT: u8 = 10;
 /// Section of a symbol whose value is no address.
@@ -34,6 +37,25 @@ impl<'a> Symbol<'a> {
         self.kind == INDIRECT
     }
 
+    pub(super) fn is_variable(&self) -> bool {
+        self.kind == OBJECT
+    }
+
+    /// The symbols that the dynamic linker may find in the file.
+    pub(super) fn all(
+        bytes: Bytes<'a>,
+        layout: &Layout,
+        dynamic: &Dynamic,
+    ) -> Result<impl Iterator<Item = Result<Symbol<'a>, Refusal>>, Refusal> {
+        let names = Names::new(bytes, layout, dynamic.strings)?;
+        let count = hashes::count(bytes, layout, dynamic)?;
+        // A bound on the number.
+        layout.offset_of(dynamic.symbols, count * SYMBOL)?;
+        let read = move |index| Symbol::read(bytes, (layout, dynamic), &names, index);
+        Ok((0..count).map(read))
+    }
+
+    /// The symbol with the number `index`.
     pub(super) fn read(
         bytes: Bytes<'a>,
         (layout, dynamic): (&Layout, &Dynamic),
