@@ -43,18 +43,18 @@ pub fn run(input: &[u8]) {
     parse(&file);
 }
 
-/// A program of about 1,600 bytes with something of everything that is read: thread-locals, constructors, copied
-/// variables, relocations of each kind, section headers.
+/// A program of about 1,400 bytes with something of everything that is read: thread-locals, constructors, copied
+/// variables, relocations of each kind, tables of hashes of both kinds. It has no section headers, which are not read.
 pub fn program() -> Vec<u8> {
     const TEXT: u64 = 0x200;
     const DATA: u64 = 0x400;
-    const SECTIONS: u64 = 0x580;
+    const END: u64 = 0x580;
     let names = b"\0libc.so.6\0__libc_start_main\0stdout\0own\0local\0a.out\0";
     let name = |text: &[u8]| {
         let at = names.windows(text.len() + 1).position(|w| w[0] == 0 && w[1..] == *text);
         at.map_or(0, |at| at as u64 + 1)
     };
-    let mut file = vec![0; SECTIONS as usize + 3 * 64];
+    let mut file = vec![0; END as usize];
     let put = |file: &mut Vec<u8>, at: u64, bytes: &[u8]| {
         file[at as usize..at as usize + bytes.len()].copy_from_slice(bytes);
     };
@@ -63,13 +63,13 @@ pub fn program() -> Vec<u8> {
         put(file, at, &bytes);
     };
     put(&mut file, 0, b"\x7fELF\x02\x01\x01");
-    // Shared object, x86-64, version; entry, program headers, section headers; sizes and numbers of headers.
-    words(&mut file, 16, &[3 | 62 << 16 | 1 << 32, TEXT, 64, SECTIONS]);
-    words(&mut file, 48, &[64 << 32 | 56 << 48, 7 | 64 << 16 | 3 << 32]);
+    // Shared object, x86-64, version; entry, program headers; sizes and numbers of headers.
+    words(&mut file, 16, &[3 | 62 << 16 | 1 << 32, TEXT, 64, 0]);
+    words(&mut file, 48, &[64 << 32 | 56 << 48, 7]);
     let headers = [
         (1 | 5 << 32, 0, 0, DATA, DATA, 0x1000),
-        (1 | 6 << 32, DATA, 0x1000 + DATA, SECTIONS - DATA, 0x300, 0x1000),
-        (2 | 6 << 32, DATA, 0x1000 + DATA, 15 * 16, 15 * 16, 8),
+        (1 | 6 << 32, DATA, 0x1000 + DATA, END - DATA, 0x300, 0x1000),
+        (2 | 6 << 32, DATA, 0x1000 + DATA, 16 * 16, 16 * 16, 8),
         (3 | 4 << 32, 0x3e0, 0x3e0, 28, 28, 1),
         (7 | 4 << 32, DATA + 0x140, 0x1000 + DATA + 0x140, 4, 8, 8),
         (0x6474_e551 | 6 << 32, 0, 0, 0, 0, 16),
@@ -104,6 +104,9 @@ pub fn program() -> Vec<u8> {
         [data + 48, 7 | 1 << 32, 0],
     ];
     words(&mut file, TEXT + 0xe0, relocations.as_flattened());
+    // Hashes: one bucket, five symbols; one bucket that begins with symbol 2, no filter, the last of three hashes is odd.
+    words(&mut file, TEXT + 0x1a0, &[1 | 5 << 32, 1, 0, 0]);
+    words(&mut file, TEXT + 0x1c0, &[1 | 2 << 32, 0, 2, 1 << 32]);
     put(&mut file, 0x3e0, b"/lib64/ld-linux-x86-64.so.2\0");
     let dynamic = [
         [1, name(b"libc.so.6")],
@@ -120,17 +123,17 @@ pub fn program() -> Vec<u8> {
         [27, 8],
         [30, 8],
         [0x6fff_fffb, 1],
+        [4, TEXT + 0x1a0],
+        [0x6fff_fef5, TEXT + 0x1c0],
     ];
     words(&mut file, DATA, dynamic.as_flattened());
-    // Section headers: none, symbols, names.
-    words(&mut file, SECTIONS + 64, &[11 << 32, 0, TEXT + 0x60, TEXT + 0x60, 5 * 24, 2, 8, 24]);
-    words(&mut file, SECTIONS + 128, &[3 << 32, 0, TEXT, TEXT, names.len() as u64, 0, 1, 0]);
     file
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::elf::OwnValue;
     use crate::refusal::Refusal;
     use proptest::prelude::*;
 
@@ -149,6 +152,42 @@ mod tests {
         assert_eq!(elf.writable_names(&file).unwrap(), ["stdout", "own"]);
         assert_eq!(elf.exports(&file, &["own"]).unwrap().as_deref(), Some("own"));
         assert_eq!(elf.layout.thread_locals().map(|locals| locals.in_memory), Some(8));
+    }
+
+    #[test]
+    fn either_table_of_hashes_tells_how_many_symbols_there_are() {
+        let names = |file: &[u8]| Elf::parse(file).unwrap().writable_names(file);
+        let expected = ["stdout", "own"];
+        let (hash, gnu_hash) = (0x400 + 14 * 16, 0x400 + 15 * 16);
+        let mut file = program();
+        file[gnu_hash] = 0; // another tag
+        assert_eq!(names(&file).unwrap(), expected);
+        file[hash] = 0; // the end
+        assert_eq!(names(&file).unwrap(), [""; 0]);
+        let mut file = program();
+        file[hash] = 0x7f; // another tag
+        assert_eq!(names(&file).unwrap(), expected);
+        // Buckets, symbols without a hash, words of the filter, a bucket's symbol: more than there are.
+        for at in [0x3c0, 0x3c4, 0x3c8, 0x3d0] {
+            let mut file = file.clone();
+            file[at..at + 4].copy_from_slice(&(1u32 << 30).to_le_bytes());
+            assert!(matches!(names(&file), Err(Refusal::Damaged(_))), "{at:#x}");
+        }
+    }
+
+    #[test]
+    fn a_resolver_is_called_in_code_only() {
+        let mut file = program();
+        let own = 0x260 + 3 * 24;
+        file[own + 4] = 0x1a; // a function whose address a resolver chooses
+        let elf = Elf::parse(&file).unwrap();
+        assert!(matches!(elf.references(&file), Err(Refusal::Damaged(_))), "it is in data");
+        file[own + 8..own + 16].copy_from_slice(&0x210u64.to_le_bytes());
+        let references = elf.references(&file).unwrap();
+        assert!(references.has_resolvers);
+        let value = OwnValue::Resolved { resolver: 0x210, addend: 4 };
+        assert!(references.own.iter().any(|word| word.value == value), "{:?}", references.own);
+        assert!(parse(&file));
     }
 
     /// Every byte that is read is wrong once, in each of its bits.

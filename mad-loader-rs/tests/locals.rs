@@ -2,13 +2,7 @@
 
 mod common;
 
-use common::{compile, has_cpp, lines, ranks};
-
-/// The object file that has the start of a program.
-fn start() -> String {
-    let output = std::process::Command::new("cc").arg("-print-file-name=Scrt1.o").output().unwrap();
-    String::from_utf8(output.stdout).unwrap().trim().to_owned()
-}
+use common::{compile, has_cpp, lines, ranks, start};
 
 #[test]
 fn a_rank_keeps_its_thread_locals_wherever_it_runs() {

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{compile, has_cpp, lines, ranks};
+use common::{compile, has_cpp, lines, ranks, start};
 
 #[test]
 fn each_copy_has_variables_constructors_handlers_and_destructors_of_its_own() {
@@ -34,6 +34,26 @@ fn exported_variables_are_a_copys_own_in_a_program_that_exports_all() {
         let output = ranks(&["-n", "2", program.to_str().unwrap(), "%"]);
         let text = String::from_utf8(output.stdout).unwrap();
         assert!(text.contains("310: hidden 320") && text.contains("311: hidden 321"), "{text}");
+    }
+}
+
+/// Each copy has its own, also where a library, which the dynamic linker finds first, has a function of that name.
+#[test]
+fn functions_whose_addresses_the_program_chooses_are_a_copys_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let library = compile(folder.path(), "used.c", &["-fPIC", "-shared"]);
+    let library = ["-Wl,--no-as-needed", library.to_str().unwrap()];
+    let start = start();
+    let shared = ["-fPIC", "-shared", &start, "-Wl,-e,_start"];
+    for more in [&[][..], &["-Wl,-z,lazy"], &["-fno-plt"], &library] {
+        for flags in [&shared[..], &["-fPIE", "-pie"], &["-fPIE", "-pie", "-rdynamic"]] {
+            let program = compile(folder.path(), "indirect.c", &[flags, more].concat());
+            let output = ranks(&["-n", "3", program.to_str().unwrap(), "%"]);
+            let text = String::from_utf8_lossy(&output.stdout);
+            let errors = String::from_utf8_lossy(&output.stderr);
+            let expected = "0: 101 102\n1: 201 202\n2: 301 302\n";
+            assert_eq!(lines(&text), lines(expected), "{flags:?} {more:?}: {errors}");
+        }
     }
 }
 
@@ -107,6 +127,45 @@ fn options_are_parsed_by_each_rank_while_others_parse_theirs() {
     }
     let errors = String::from_utf8(output.stderr).unwrap();
     assert_eq!(errors.matches("invalid option").count(), 3, "each is told once: {errors}");
+}
+
+#[test]
+fn options_begin_where_the_program_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = compile(folder.path(), "subcommand.c", &[]);
+    let program = program.to_str().unwrap();
+    // The first word looks like an option: a parse that begins at 1 would take it.
+    let arguments = ["-b", "first", "-ab", "-o", "word%", "-ba", "last%", "%"];
+    let output = ranks(&[&["-n", "3", program][..], &arguments].concat());
+    let text = String::from_utf8(output.stdout).unwrap();
+    let expected: String = (0..3)
+        .map(|rank| {
+            format!("{rank}: starts at 1 a b o=word{rank} b a rest first last{rank} {rank}\n")
+        })
+        .collect();
+    assert_eq!(lines(&text), lines(&expected));
+}
+
+#[test]
+fn options_of_a_rank_that_is_loaded_late_begin_at_the_first_word() {
+    unsafe extern "C" {
+        static mut optind: std::ffi::c_int;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = compile(folder.path(), "options.c", &["-DSTATUS"]);
+    let program = mad_loader::Program::open(&program).unwrap();
+    // SAFETY: no other test of this process parses options.
+    unsafe { optind = 3 };
+    let rank = program.load(0).unwrap();
+    let runtime = marcel::Runtime::builder().build().unwrap();
+    let status = runtime.run(|| {
+        let thread = marcel::Builder::new().stack_size(mad_loader::STACK);
+        let arguments =
+            [c"options", c"-a", c"-b", c"-c", c"0"].map(std::ffi::CString::from).to_vec();
+        // SAFETY: a program of these tests.
+        thread.spawn(move || unsafe { rank.run(arguments) }).unwrap().join().unwrap()
+    });
+    assert_eq!(status, 3, "options that were found");
 }
 
 #[test]

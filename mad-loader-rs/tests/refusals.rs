@@ -182,6 +182,28 @@ fn each_refusal_says_why_and_the_way_out_that_it_names_works() {
     }
 }
 
+/// The dynamic linker needs no section headers to find what a program exports.
+#[test]
+fn an_allocator_is_found_without_section_headers() {
+    let folder = tempfile::tempdir().unwrap();
+    for style in ["gnu", "sysv", "both"] {
+        for source in ["allocator.c", "many.c"] {
+            let flags = format!("-DOWN -rdynamic -Wl,--hash-style={style}");
+            let program = make(folder.path(), source, &flags);
+            let mut bytes = std::fs::read(&program).unwrap();
+            bytes[40..48].fill(0); // where they are
+            bytes[60..64].fill(0); // their number, and which one has their names
+            std::fs::write(&program, bytes).unwrap();
+            if source == "many.c" {
+                runs(&program);
+                continue;
+            }
+            let (refusal, text) = refused(&program);
+            assert!(matches!(refusal, Refusal::Allocator(_)), "{style}: {text}");
+        }
+    }
+}
+
 #[test]
 fn a_start_of_its_own_is_refused_in_an_executable() {
     let folder = tempfile::tempdir().unwrap();
@@ -280,6 +302,25 @@ fn missing_libraries_are_named_and_found_where_the_message_says() {
     let status = command.args(["-n", "2"]).arg(&program).env("LD_LIBRARY_PATH", folder.path());
     assert_eq!(status.status().unwrap().code(), Some(0));
     runs(&make(folder.path(), "uses.c", &format!("-L'{place}' -lmissing -Wl,-rpath,'{place}'")));
+}
+
+/// A library without a name of its own is asked for by the path that the link had.
+#[test]
+fn a_library_that_is_asked_for_by_its_path_is_found_and_seen() {
+    let folder = tempfile::tempdir().unwrap();
+    let library = library(folder.path(), "path", "-DVARIABLE");
+    let name = library.display().to_string();
+    let program = make(folder.path(), "uses.c", &format!("'{name}'"));
+    let found = inspect(&program).unwrap();
+    assert_eq!(found.refusal, None);
+    assert!(found.libraries.contains(&name), "{:?}", found.libraries);
+    let data = found.shared.iter().find(|data| data.library == name).unwrap();
+    assert_eq!((&data.path, &data.names), (&library, &vec!["uses".to_owned()]));
+    runs(&program);
+    let private = ["-n", "2", "--private", &name];
+    let output = Command::new(host()).args(private).arg(&program).arg("%").output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{errors}");
 }
 
 #[test]

@@ -76,6 +76,13 @@ fn what_no_call_asks_for_ends_no_wait_and_starves_nobody() {
     check(&two_ranks(&program, "odd", sockets()), "odd", &"odd 0\n".repeat(2));
 }
 
+#[test]
+fn a_wait_ends_at_the_sockets_own_limit() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = compile(folder.path(), "waits.c", &[]);
+    check(&two_ranks(&program, "limited", sockets()), "limited", &"limited 0\n".repeat(2));
+}
+
 /// More than the kernel lets wait for one descriptor by sets of sets.
 #[test]
 fn many_ranks_wait_for_one_descriptor() {

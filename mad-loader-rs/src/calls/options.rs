@@ -4,6 +4,13 @@
 //! variables and back. The library also remembers, where no caller can reach it, its place within an argument such as
 //! `-abc`. When another rank has called in between, the library begins anew and repeats the rank's earlier calls, whose
 //! results are known: they bring it to the same place, since the arguments are in their new order already.
+//!
+//! A program may move `optind` itself: to 2 before its first call, past the name of a subcommand, or past a word that it
+//! takes as an option's argument. Such moves are repeated with the calls, as differences: arguments that a later call puts
+//! in another order keep their places next to one another, not their numbers.
+//!
+//! The library begins anew when `optind` is 0, and takes that for 1. So a first call that sees no options makes it begin,
+//! and the second one finds `optind` where the program wants it.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr;
@@ -46,12 +53,12 @@ pub(super) fn calls() -> [Call; 4] {
 
 unsafe extern "C" fn plain(argc: c_int, argv: *const *mut c_char, short: *const c_char) -> c_int {
     // SAFETY: the caller's own call.
-    with_state(|| unsafe { getopt(argc, argv, short) })
+    with_state(argc, |argc| unsafe { getopt(argc, argv, short) })
 }
 
 unsafe extern "C" fn posix(argc: c_int, argv: *const *mut c_char, short: *const c_char) -> c_int {
     // SAFETY: the caller's own call.
-    with_state(|| unsafe { __posix_getopt(argc, argv, short) })
+    with_state(argc, |argc| unsafe { __posix_getopt(argc, argv, short) })
 }
 
 unsafe extern "C" fn long(
@@ -62,7 +69,7 @@ unsafe extern "C" fn long(
     index: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller's own call.
-    with_state(|| unsafe { getopt_long(argc, argv, short, long, index) })
+    with_state(argc, |argc| unsafe { getopt_long(argc, argv, short, long, index) })
 }
 
 unsafe extern "C" fn long_only(
@@ -73,14 +80,15 @@ unsafe extern "C" fn long_only(
     index: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller's own call.
-    with_state(|| unsafe { getopt_long_only(argc, argv, short, long, index) })
+    with_state(argc, |argc| unsafe { getopt_long_only(argc, argv, short, long, index) })
 }
 
 /// The rank whose place the library has. Locked around its calls.
 static LAST: Mutex<Option<usize>> = Mutex::new(None);
 
-fn with_state(call: impl Fn() -> c_int) -> c_int {
-    let Some(rank) = current::rank() else { return call() };
+/// Makes the rank's `call`, whose argument is the number of arguments that it sees: all, `argc`, or fewer.
+fn with_state(argc: c_int, call: impl Fn(c_int) -> c_int) -> c_int {
+    let Some(rank) = current::rank() else { return call(argc) };
     let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
     let mut place = rank.options.lock().unwrap_or_else(PoisonError::into_inner);
     // SAFETY: the library's variables change under `LAST` only, as far as ranks are concerned; the rank's copies are its
@@ -88,24 +96,27 @@ fn with_state(call: impl Fn() -> c_int) -> c_int {
     unsafe {
         let wanted = read(rank.variables.optind).unwrap_or(place.index);
         // A program begins anew by setting `optind` to 0, or back to 1.
-        let anew = place.calls == 0 || wanted == 0 || wanted < place.index && wanted <= 1;
+        let anew = place.moves.is_empty() || wanted == 0 || wanted < place.index && wanted <= 1;
         if anew {
-            place.calls = 0;
-            optind = 0;
-        } else if *last != Some(rank.number()) {
+            place.moves.clear();
+            place.index = 1;
+        }
+        let wanted = wanted.max(1);
+        if anew || *last != Some(rank.number()) {
             optind = 0;
             opterr = 0;
-            for _ in 0..place.calls {
-                call();
+            call(argc.min(1));
+            for moved in &place.moves {
+                optind = optind.wrapping_add(*moved);
+                call(argc);
             }
-            optind = wanted;
-        } else {
-            optind = wanted;
         }
+        let moved = wanted.wrapping_sub(place.index);
+        place.moves.push(moved);
+        optind = wanted;
         *last = Some(rank.number());
         opterr = read(rank.variables.opterr).unwrap_or(1);
-        let result = call();
-        place.calls += 1;
+        let result = call(argc);
         place.index = optind;
         write(rank);
         result

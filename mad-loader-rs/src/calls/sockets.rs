@@ -1,13 +1,12 @@
 //! Sends and receives of sockets: tried without waiting, then a green thread waits as the descriptor says.
 
 use std::io;
-use std::time::{Duration, Instant};
 
-use libc::{c_int, c_void, msghdr, size_t, sockaddr, socklen_t, ssize_t, timeval};
+use libc::{c_int, c_void, msghdr, size_t, sockaddr, socklen_t, ssize_t};
 
 use super::blocking::blocking;
 use super::call::{Call, check_room, fail};
-use super::wait_set::{await_ready, is_blocking, wait_one};
+use super::wait_set::{await_ready, is_blocking, time_limit, wait_one};
 
 pub(super) fn calls() -> [Call; 10] {
     [
@@ -45,20 +44,6 @@ fn until(fd: c_int, events: i16, flags: c_int, mut call: impl FnMut() -> ssize_t
             Err(error) => return fail(error.raw_os_error().unwrap_or(libc::ENOMEM)) as ssize_t,
         }
     }
-}
-
-/// The socket's own limit of waiting (`SO_RCVTIMEO`, `SO_SNDTIMEO`).
-fn time_limit(fd: c_int, events: i16) -> Option<Instant> {
-    let option = if events == libc::POLLIN { libc::SO_RCVTIMEO } else { libc::SO_SNDTIMEO };
-    let mut time = timeval { tv_sec: 0, tv_usec: 0 };
-    let mut len = size_of::<timeval>() as socklen_t;
-    // SAFETY: a valid place of that length.
-    unsafe {
-        libc::getsockopt(fd, libc::SOL_SOCKET, option, (&raw mut time).cast(), &mut len);
-    }
-    let seconds = Duration::from_secs(time.tv_sec.try_into().unwrap_or(0));
-    let time = seconds + Duration::from_micros(time.tv_usec.try_into().unwrap_or(0));
-    if time.is_zero() { None } else { Instant::now().checked_add(time) }
 }
 
 unsafe extern "C-unwind" fn recv(fd: c_int, to: *mut c_void, len: size_t, flags: c_int) -> ssize_t {

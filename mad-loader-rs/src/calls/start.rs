@@ -34,6 +34,7 @@ unsafe extern "C-unwind" fn start_main(
         if argc > 0 {
             rank.variables.set_name(*argv);
         }
+        rank.variables.begin_options();
         rank.construct(argc, argv, environment);
         let status = main(argc, argv, environment);
         rank.finish(status)

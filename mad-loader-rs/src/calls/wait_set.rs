@@ -5,9 +5,9 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use libc::{c_int, pollfd};
+use libc::{c_int, pollfd, socklen_t, timeval};
 use pioman::fd::Registered;
 use rustix::event::epoll;
 
@@ -95,7 +95,7 @@ fn widen(set: &OwnedFd, descriptor: &pollfd, all: &[pollfd]) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Waits for one descriptor, without end.
+/// As [`wait`], for one descriptor.
 pub(super) fn wait_one(fd: c_int, events: i16, deadline: Option<Instant>) -> io::Result<bool> {
     wait(&[pollfd { fd, events, revents: 0 }], deadline)
 }
@@ -122,12 +122,37 @@ pub(super) fn is_blocking(fd: c_int) -> bool {
     flags >= 0 && flags & libc::O_NONBLOCK == 0
 }
 
-/// Waits until a read, or what else `events` says, need not wait. False: with `errno`, the call fails.
+/// The end of a wait that begins now, by the socket's own limit (`SO_RCVTIMEO`, `SO_SNDTIMEO`). Other descriptors have none.
+pub(super) fn time_limit(fd: c_int, events: i16) -> Option<Instant> {
+    let option = if events == libc::POLLIN { libc::SO_RCVTIMEO } else { libc::SO_SNDTIMEO };
+    let mut time = timeval { tv_sec: 0, tv_usec: 0 };
+    let mut len = size_of::<timeval>() as socklen_t;
+    // SAFETY: a valid place of that length.
+    unsafe {
+        libc::getsockopt(fd, libc::SOL_SOCKET, option, (&raw mut time).cast(), &mut len);
+    }
+    let seconds = Duration::from_secs(time.tv_sec.try_into().unwrap_or(0));
+    let time = seconds + Duration::from_micros(time.tv_usec.try_into().unwrap_or(0));
+    if time.is_zero() { None } else { Instant::now().checked_add(time) }
+}
+
+/// Waits until a read, or what else `events` says, need not wait. False: with `errno`, the call fails, as it does when the
+/// socket's limit of waiting has come.
 pub(super) fn await_ready(fd: c_int, events: i16) -> bool {
+    let mut deadline = None;
+    let mut is_over = false;
     while !is_ready(fd, events) && is_blocking(fd) {
-        if let Err(error) = wait_one(fd, events, None) {
-            fail(error.raw_os_error().unwrap_or(libc::ENOMEM));
+        if is_over {
+            fail(libc::EAGAIN);
             return false;
+        }
+        let deadline = *deadline.get_or_insert_with(|| time_limit(fd, events));
+        match wait_one(fd, events, deadline) {
+            Ok(may_be_ready) => is_over = !may_be_ready,
+            Err(error) => {
+                fail(error.raw_os_error().unwrap_or(libc::ENOMEM));
+                return false;
+            }
         }
     }
     true

@@ -77,6 +77,9 @@ pub(crate) struct Dynamic {
     pub(crate) fini_array: Functions,
     pub(super) strings: Functions,
     pub(super) symbols: u64,
+    /// Addresses of the tables of symbols' hashes.
+    pub(super) hash: Option<u64>,
+    pub(super) gnu_hash: Option<u64>,
     pub(super) relocations: [Functions; 2],
     /// Addresses of what the dynamic linker reads.
     pub(super) tables: Vec<u64>,
@@ -108,6 +111,8 @@ impl Dynamic {
                 STRINGS => this.strings.address = value,
                 STRINGS_SIZE => this.strings.len = value,
                 SYMBOLS => this.symbols = value,
+                HASH => this.hash = Some(value),
+                GNU_HASH => this.gnu_hash = Some(value),
                 RELA => this.relocations[0].address = value,
                 RELA_SIZE => this.relocations[0].len = value,
                 RELA_PLT => this.relocations[1].address = value,

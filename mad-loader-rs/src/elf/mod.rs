@@ -7,9 +7,11 @@
 
 mod bytes;
 mod dynamic;
+mod hashes;
 mod layout;
 mod references;
 mod segment;
+mod symbol;
 mod variables;
 
 use self::bytes::Bytes;

@@ -3,15 +3,10 @@
 use super::bytes::Bytes;
 use super::dynamic::{Dynamic, Names};
 use super::layout::Layout;
+use super::symbol::Symbol;
 use crate::refusal::Refusal;
 
-const SYMBOL: u64 = 24;
 const RELOCATION: u64 = 24;
-
-/// Kind of a symbol: a function that chooses an address.
-const INDIRECT: u8 = 10;
-/// Section of a symbol whose value is no address.
-const NUMBER: u16 = 0xfff1;
 
 /// Most bytes of names of copied variables: they may overlap in the file.
 const MOST_COPIED_NAMES: usize = 16 << 20;
@@ -49,6 +44,8 @@ pub(crate) struct Own {
 pub(crate) enum OwnValue {
     /// An address of the file.
     Address(u64),
+    /// What the function of the file at `resolver` returns, and the addend.
+    Resolved { resolver: u64, addend: u64 },
     /// The number of the file's thread-locals.
     Module,
     /// An offset in them.
@@ -158,7 +155,12 @@ impl<'a> References<'a> {
                 if !symbol.is_defined {
                     self.pointers.push(Pointer { place, name: symbol.name, addend });
                 } else if symbol.has_address() {
-                    let value = OwnValue::Address(symbol.value.wrapping_add(addend));
+                    let value = if symbol.is_indirect() {
+                        self.has_resolvers = true;
+                        OwnValue::Resolved { resolver: check_resolver(layout, symbol)?, addend }
+                    } else {
+                        OwnValue::Address(symbol.value.wrapping_add(addend))
+                    };
                     self.own.push(Own { place, value });
                     self.named.push(Pointer { place, name: symbol.name, addend });
                 }
@@ -168,38 +170,12 @@ impl<'a> References<'a> {
     }
 }
 
-struct Symbol<'a> {
-    name: &'a [u8],
-    value: u64,
-    size: u64,
-    is_defined: bool,
-    kind: u8,
-    section: u16,
-}
-
-impl<'a> Symbol<'a> {
-    /// Whether the value is an address, not a number or a function that chooses an address.
-    fn has_address(&self) -> bool {
-        self.kind != INDIRECT && self.section != NUMBER
+/// The address of the resolver, if it is one of code.
+fn check_resolver(layout: &Layout, symbol: &Symbol<'_>) -> Result<u64, Refusal> {
+    let address = symbol.value;
+    if layout.loads().any(|load| load.is_executable() && load.has(address, 1)) {
+        return Ok(address);
     }
-
-    fn read(
-        bytes: Bytes<'a>,
-        (layout, dynamic): (&Layout, &Dynamic),
-        names: &Names<'a>,
-        index: u64,
-    ) -> Result<Symbol<'a>, Refusal> {
-        let address = dynamic.symbols.checked_add(index * SYMBOL);
-        let address = address
-            .ok_or_else(|| Refusal::Damaged("a symbol is outside the address space".into()))?;
-        let at = layout.offset_of(address, SYMBOL)?;
-        Ok(Symbol {
-            name: names.text(u64::from(bytes.u32(at)?))?,
-            value: bytes.u64(at + 8)?,
-            size: bytes.u64(at + 16)?,
-            is_defined: bytes.u16(at + 6)? != 0,
-            kind: bytes.u8(at + 4)? & 15,
-            section: bytes.u16(at + 6)?,
-        })
-    }
+    let name = String::from_utf8_lossy(symbol.name);
+    Err(Refusal::Damaged(format!("the resolver of {name} at {address:#x} is in no code")))
 }

@@ -93,7 +93,8 @@ impl Image {
         })?;
         let base = object.base();
         let base = base.ok_or_else(|| Error::Copy(number, "its address is not told".into()))?;
-        // SAFETY: the copy has just been loaded there, and no thread knows it. The plan is that of the same file.
+        // SAFETY: the copy has just been loaded there, and no thread knows it. The plan is that of the same file. Code that
+        // chooses addresses is trusted as the program is.
         unsafe {
             self.template.share(base).map_err(kernel)?;
             pointers::bind(base, object.locals(), &self.own);

@@ -34,9 +34,10 @@ const KNOWN: [&str; 9] = [
     "libmvec.so.",
 ];
 
-/// Whether a library is one that a process has once, with state that ranks need not know of.
+/// Whether a library is one that a process has once, with state that ranks need not know of. A name may be a path.
 pub(crate) fn is_the_process_own(library: &str) -> bool {
-    KNOWN.iter().any(|known| library.starts_with(known))
+    let file = library.rsplit('/').next().unwrap_or_default();
+    KNOWN.iter().any(|known| file.starts_with(known))
 }
 
 /// The dynamic linker of programs that name none: its place is a part of the machine's binary interface.
@@ -59,14 +60,20 @@ pub(crate) fn list(program: &Path, elf: &Elf) -> io::Result<Vec<Library>> {
         return Err(io::Error::other(format!("its dynamic linker says: {}", words.trim())));
     }
     let text = String::from_utf8_lossy(&listing.stdout);
-    Ok(text.lines().filter_map(read_line).collect())
+    Ok(text.lines().filter_map(|line| read_line(line, linker)).collect())
 }
 
-/// `NAME => PATH (ADDRESS)`, or `NAME => not found`. Other lines name the dynamic linker and the kernel's object.
-fn read_line(line: &str) -> Option<Library> {
-    let (name, found) = line.trim().split_once(" => ")?;
-    let path = found.rsplit_once(" (").map(|(path, _)| PathBuf::from(path));
-    Some(Library { name: name.to_owned(), path })
+/// `NAME => PATH (ADDRESS)`, or `NAME => not found`, or `PATH (ADDRESS)` for a library that is asked for by its path, which
+/// is its name, too. The dynamic linker names itself, as `linker`, in the last way, and the kernel's object without a path.
+fn read_line(line: &str, linker: &str) -> Option<Library> {
+    let line = line.trim();
+    if let Some((name, found)) = line.split_once(" => ") {
+        let path = found.rsplit_once(" (").map(|(path, _)| PathBuf::from(path));
+        return Some(Library { name: name.to_owned(), path });
+    }
+    let (name, _) = line.rsplit_once(" (")?;
+    let is_library = name.contains('/') && name != linker;
+    is_library.then(|| Library { name: name.to_owned(), path: Some(PathBuf::from(name)) })
 }
 
 /// The names that were not found, as a refusal.
@@ -128,4 +135,34 @@ pub(crate) unsafe fn load(libraries: &[Library]) -> Result<Vec<Loaded>, Error> {
         }
     }
     Ok(loaded)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_the_dynamic_linker_are_read() {
+        let read = |line| read_line(line, LINKER).map(|library| (library.name, library.path));
+        let library = |name: &str, path: &str| Some((name.to_owned(), Some(PathBuf::from(path))));
+        for (line, expected) in [
+            ("\tlibm.so.6 => /lib/libm.so.6 (0x00007f00)", library("libm.so.6", "/lib/libm.so.6")),
+            ("\tlibx.so => ./a (b)/libx.so (0x00007f00)", library("libx.so", "./a (b)/libx.so")),
+            ("\tlibx.so => not found", Some(("libx.so".to_owned(), None))),
+            ("\t./libx.so => not found", Some(("./libx.so".to_owned(), None))),
+            ("\t./libx.so (0x00007f00)", library("./libx.so", "./libx.so")),
+            ("\t/a (b)/libx.so (0x00007f00)", library("/a (b)/libx.so", "/a (b)/libx.so")),
+            ("\t/lib64/ld-linux-x86-64.so.2 (0x00007f00)", None),
+            ("\tlinux-vdso.so.1 (0x00007f00)", None),
+            ("\tstatically linked", None),
+        ] {
+            assert_eq!(read(line), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_path_does_not_hide_a_library_of_the_process() {
+        assert!(is_the_process_own("libc.so.6") && is_the_process_own("/lib/libm.so.6"));
+        assert!(!is_the_process_own("./libfoo.so") && !is_the_process_own("libc.so.6/libfoo.so"));
+    }
 }

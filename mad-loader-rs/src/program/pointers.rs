@@ -56,18 +56,31 @@ pub(crate) unsafe fn redirect(base: usize, plan: &[Redirected]) {
 
 /// Has the copy at `base` use its own symbols, and its own thread-locals, of which `module` is the number.
 ///
+/// Words whose value a resolver of the copy chooses come last: resolvers may use what the others lead to.
+///
 /// # Safety
-/// As [`redirect`].
+/// As [`redirect`]. The copy's code is there; resolvers of it run.
 pub(crate) unsafe fn bind(base: usize, module: Option<usize>, words: &[Own]) {
-    for word in words {
-        let value = match (word.value, module) {
-            (OwnValue::Address(address), _) => base.wrapping_add(address as usize),
-            (OwnValue::Offset(offset), _) => offset as usize,
-            (OwnValue::Module, Some(module)) => module,
-            (OwnValue::Module, None) => continue,
-        };
+    let write = |word: &Own, value: usize| {
         // SAFETY: as in `redirect`.
         unsafe { ((base + word.place as usize) as *mut usize).write_unaligned(value) };
+    };
+    for word in words {
+        match (word.value, module) {
+            (OwnValue::Address(address), _) => write(word, base.wrapping_add(address as usize)),
+            (OwnValue::Offset(offset), _) => write(word, offset as usize),
+            (OwnValue::Module, Some(module)) => write(word, module),
+            (OwnValue::Module, None) | (OwnValue::Resolved { .. }, _) => {}
+        }
+    }
+    for word in words {
+        if let OwnValue::Resolved { resolver, addend } = word.value {
+            let resolver = base + resolver as usize;
+            // SAFETY: the parser has checked that the address is in the file's code. The dynamic linker calls such functions
+            // so, before constructors.
+            let resolve: extern "C" fn() -> usize = unsafe { std::mem::transmute(resolver) };
+            write(word, resolve().wrapping_add(addend as usize));
+        }
     }
 }
 

@@ -48,6 +48,25 @@ impl Variables {
         this
     }
 
+    /// Gives the variables of `getopt` the values with which a process begins. The library's own, from which the copies
+    /// were made, may be those after another rank's options.
+    ///
+    /// # Safety
+    /// The rank has not begun.
+    pub(crate) unsafe fn begin_options(&self) {
+        let numbers = [(self.optind, 1), (self.opterr, 1), (self.optopt, c_int::from(b'?'))];
+        for (place, value) in numbers {
+            if let Some(place) = place {
+                // SAFETY: the rank's own `int`, which no other thread uses yet.
+                unsafe { (place as *mut c_int).write_unaligned(value) };
+            }
+        }
+        if let Some(place) = self.optarg {
+            // SAFETY: the rank's own pointer, which no other thread uses yet.
+            unsafe { (place as *mut *const c_char).write_unaligned(std::ptr::null()) };
+        }
+    }
+
     /// Sets the names by which the program calls itself.
     ///
     /// # Safety

@@ -13,6 +13,7 @@
 #include <sys/select.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
+#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -105,6 +106,27 @@ static int odd(int socket) {
     return 0;
 }
 
+/* Calls that wait as long as the socket's own limit says, for what never comes; the first that does not say so, or 0. */
+static int limited(void) {
+    int ends[2], listener = socket(AF_UNIX, SOCK_STREAM, 0);
+    struct sockaddr_un any = {.sun_family = AF_UNIX}; /* a name that the kernel chooses */
+    struct timeval limit = {0, 20000};
+    char byte;
+    struct iovec part = {&byte, 1};
+    if (bind(listener, (struct sockaddr *)&any, sizeof any.sun_family) || listen(listener, 1)) return 1;
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends)) return 2;
+    setsockopt(listener, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    setsockopt(ends[0], SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    if (read(ends[0], &byte, 1) != -1 || errno != EAGAIN) return 3;
+    if (readv(ends[0], &part, 1) != -1 || errno != EAGAIN) return 4;
+    if (recv(ends[0], &byte, 1, 0) != -1 || errno != EAGAIN) return 5;
+    if (accept(listener, 0, 0) != -1 || errno != EAGAIN) return 6;
+    if (accept4(listener, 0, 0, SOCK_CLOEXEC) != -1 || errno != EAGAIN) return 7;
+    /* What is there is read in spite of the limit. */
+    if (write(ends[1], "x", 1) != 1 || read(ends[0], &byte, 1) != 1) return 8;
+    return 0;
+}
+
 int main(int argc, char **argv) {
     const char *way = argv[1];
     int rank = atoi(argv[2]), in = atoi(argv[3]), out = atoi(argv[4]);
@@ -150,6 +172,10 @@ int main(int argc, char **argv) {
     }
     if (!strcmp(way, "odd")) {
         printf("odd %d\n", odd(out));
+        return 0;
+    }
+    if (!strcmp(way, "limited")) {
+        printf("limited %d\n", limited());
         return 0;
     }
     if (!strcmp(way, "yield")) { /* each waits for the other's word in a pipe, and yields meanwhile */

@@ -43,6 +43,13 @@ pub(crate) fn host() -> PathBuf {
     path
 }
 
+/// The object file that has the start of a program.
+#[allow(dead_code, reason = "not every test file uses it")]
+pub(crate) fn start() -> String {
+    let output = Command::new("cc").arg("-print-file-name=Scrt1.o").output().unwrap();
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
 /// Whether there is a C++ compiler.
 #[allow(dead_code, reason = "not every test file uses it")]
 pub(crate) fn has_cpp() -> bool {
