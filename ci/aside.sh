@@ -29,7 +29,3 @@ if command -v cargo-fuzz >/dev/null || timeout 900 cargo install -q --locked car
 else
     echo "SKIPPED: cargo-fuzz is not to be had; the tests have run the same functions over fewer inputs"
 fi
-
-# Of the demonstration and the report.
-step "the command, optimised"
-cargo build --release
