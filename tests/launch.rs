@@ -3,8 +3,9 @@
 
 mod common;
 
-use std::io::{BufRead, BufReader, Read};
-use std::process::Stdio;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use common::{err, eventually, mad, out, processes_with, run};
@@ -206,6 +207,48 @@ fn signals_are_passed_on_and_the_second_kills() {
     assert!(text.contains("interrupted by SIGINT") && text.contains("killing"), "{text}");
 }
 
+/// Has the program start with these signals ignored.
+fn ignoring(command: &mut Command, signals: &'static [i32]) {
+    let ignore = move || {
+        for &signal in signals {
+            // SAFETY: `signal` is async-signal-safe, so a child may call it between fork and exec.
+            unsafe { libc::signal(signal, libc::SIG_IGN) };
+        }
+        Ok(())
+    };
+    // SAFETY: `ignore` only makes that call: it allocates nothing and takes no lock.
+    unsafe { command.pre_exec(ignore) };
+}
+
+/// `nohup mad run`, and what a shell without job control starts in the background.
+#[test]
+fn signals_that_are_ignored_from_the_start_end_neither_the_launcher_nor_its_ranks() {
+    const IGNORED: &[i32] = &[libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGUSR1];
+    let script =
+        "for s in HUP INT QUIT USR1; do kill -$s $$; done; echo ready; read line; echo $line";
+    let mut command = mad(&["run", "-n", "1", "sh", "-c", script]);
+    ignoring(&mut command, IGNORED);
+    let mut launcher = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(launcher.stdout.take().unwrap()).lines();
+    assert_eq!(lines.next().unwrap().unwrap(), "ready");
+    IGNORED.iter().for_each(|&number| signal(&launcher, number));
+    // The rank ends after the signals: a launcher that reads them has them all before that.
+    launcher.stdin.take().unwrap().write_all(b"goes on\n").unwrap();
+    assert_eq!(lines.next().unwrap().unwrap(), "goes on");
+    assert_eq!(launcher.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn a_job_ends_whose_launcher_was_started_with_sigchld_ignored() {
+    let mut command = mad(&["run", "-n", "2", "sh", "-c", "exit 3"]);
+    ignoring(&mut command, &[libc::SIGCHLD]);
+    let mut launcher = command.stderr(Stdio::null()).spawn().unwrap();
+    let ended = eventually(|| launcher.try_wait().unwrap().is_some());
+    let _ = launcher.kill(); // it has ended, or hangs
+    assert!(ended);
+    assert_eq!(launcher.wait().unwrap().code(), Some(3));
+}
+
 /// What processes do with SIGQUIT is theirs: those of marcel write what their threads do, and go on.
 #[test]
 fn quit_is_passed_on_and_ends_nothing() {
@@ -253,7 +296,6 @@ fn a_job_whose_output_nobody_reads_ends() {
 
 #[test]
 fn standard_input_goes_to_rank_0() {
-    use std::io::Write;
     let mut launcher = mad(&["run", "-n", "2", "--tag-output", "sh", "-c", "cat"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
