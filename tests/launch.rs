@@ -4,6 +4,7 @@
 mod common;
 
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -292,6 +293,43 @@ fn a_job_whose_output_nobody_reads_ends() {
     launcher.stderr.take().unwrap().read_to_string(&mut text).unwrap();
     assert!(!text.contains("panicked"), "{text}");
     assert_eq!(launcher.wait().unwrap().code(), Some(1));
+}
+
+#[test]
+fn an_error_of_the_output_is_named() {
+    let mut command = mad(&["run", "-n", "2", "--tag-output", "sh", "-c", "echo y"]);
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let output = command.stdout(full).stderr(Stdio::piped()).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", err(&output));
+    let said = "the ranks' output cannot be written: No space left on device";
+    assert_eq!(err(&output).matches(said).count(), 1, "{}", err(&output));
+}
+
+#[test]
+fn output_that_another_process_has_made_non_blocking_is_waited_for() {
+    let (mut reader, writer) = std::io::pipe().unwrap();
+    let fd = writer.as_raw_fd();
+    // SAFETY: no memory is passed.
+    let room = unsafe {
+        assert_eq!(libc::fcntl(fd, libc::F_SETFL, libc::O_NONBLOCK), 0);
+        libc::fcntl(fd, libc::F_GETPIPE_SZ)
+    };
+    let length = 3 * room as usize;
+    let script = format!("head -c {length} /dev/zero | tr '\\0' x; echo; echo end");
+    let mut command = mad(&["run", "-n", "1", "--tag-output", "sh", "-c", &script]);
+    let mut launcher = command.stdout(writer).stderr(Stdio::null()).spawn().unwrap();
+    drop(command); // and its end of the pipe
+    let unread = || {
+        let mut unread = 0;
+        // SAFETY: `unread` is an int, which the call writes.
+        unsafe { libc::ioctl(reader.as_raw_fd(), libc::FIONREAD, &mut unread) };
+        unread
+    };
+    assert!(eventually(|| unread() >= room), "{} of {room}", unread());
+    let mut text = String::new();
+    reader.read_to_string(&mut text).unwrap();
+    assert_eq!(launcher.wait().unwrap().code(), Some(0));
+    assert_eq!(text, format!("[0] {}\n[0] end\n", "x".repeat(length)));
 }
 
 #[test]

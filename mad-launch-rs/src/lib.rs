@@ -91,7 +91,8 @@ pub struct Proxy {
     pub env: Vec<(OsString, OsString)>,
 }
 
-/// Receives the ranks' output, line by line, without newlines. An error ends the job.
+/// Receives the ranks' output, line by line, without newlines. An error ends the job, of kind `BrokenPipe` without a
+/// message.
 pub type OnLine<'a> = &'a mut dyn FnMut(u32, Stream, &[u8]) -> io::Result<()>;
 /// Receives the launcher's own messages.
 pub type OnMessage<'a> = &'a mut dyn FnMut(&str);
