@@ -250,6 +250,21 @@ fn a_job_ends_whose_launcher_was_started_with_sigchld_ignored() {
     assert_eq!(launcher.wait().unwrap().code(), Some(3));
 }
 
+#[test]
+fn orphans_that_end_are_collected_while_the_job_runs() {
+    let script = "for i in 1 2 3; do (: & echo $!); done; echo ready; read line";
+    let mut command = mad(&["run", "-n", "1", "sh", "-c", script]);
+    let mut launcher = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(launcher.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let orphans: Vec<String> = lines.take_while(|line| line != "ready").collect();
+    assert_eq!(orphans.len(), 3, "{orphans:?}");
+    let is_left = |pid: &String| std::path::Path::new("/proc").join(pid).exists();
+    let collected = eventually(|| !orphans.iter().any(is_left));
+    launcher.stdin.take().unwrap().write_all(b"end\n").unwrap();
+    assert_eq!(launcher.wait().unwrap().code(), Some(0));
+    assert!(collected, "{orphans:?}");
+}
+
 /// What processes do with SIGQUIT is theirs: those of marcel write what their threads do, and go on.
 #[test]
 fn quit_is_passed_on_and_ends_nothing() {

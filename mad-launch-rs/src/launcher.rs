@@ -4,6 +4,7 @@ use std::io::ErrorKind;
 use std::os::fd::RawFd;
 use std::time::{Duration, Instant};
 
+use crate::cleanup::Cleanup;
 use crate::part::{Part, Phase};
 use crate::pmi::spawn::Spawn;
 use crate::pmi::{Request, Server};
@@ -116,6 +117,7 @@ impl<'a> Launcher<'a> {
     pub(crate) fn serve(
         &mut self,
         signals: &Signals,
+        cleanup: &Cleanup,
         mut deadline: Option<Instant>,
         on_line: &mut Option<OnLine<'_>>,
     ) {
@@ -170,6 +172,7 @@ impl<'a> Launcher<'a> {
                 }
             }
             self.reap();
+            cleanup.collect_orphans(&self.ranks);
         }
     }
 

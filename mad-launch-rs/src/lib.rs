@@ -150,7 +150,7 @@ pub fn run(
     let ranks = starter.job(job, &program).map_err(Failure::Start)?;
     let mut launcher = Launcher::new(job, name, starter, ranks, message);
     let deadline = job.timeout.map(|timeout| Instant::now() + timeout);
-    launcher.serve(&signals, deadline, &mut on_line);
+    launcher.serve(&signals, &cleanup, deadline, &mut on_line);
     cleanup.processes();
     launcher.drain(&mut on_line);
     drop(cleanup);
