@@ -1,8 +1,6 @@
 //! Two runs side by side: what is better, what is worse, what is the same.
 
-use std::path::Path;
-
-use crate::harness::line::{Line, read};
+use crate::harness::line::Line;
 use crate::out;
 use crate::quantity::figure;
 
@@ -10,11 +8,7 @@ use crate::quantity::figure;
 ///
 /// A point is *the same* where the two intervals of its median meet; else it is better or worse. The run *agrees*
 /// with the earlier one where its median lies in the interval which that one gave: that is what an interval promises.
-///
-/// # Errors
-/// The earlier run cannot be read.
-pub(crate) fn compare(old: &Path, new: &[Line]) -> Result<Comparison, String> {
-    let old = read(old)?;
+pub(crate) fn compare(old: &[Line], new: &[Line]) -> Comparison {
     let mut comparison = Comparison::default();
     for line in new {
         let same = |other: &&Line| {
@@ -38,7 +32,7 @@ pub(crate) fn compare(old: &Path, new: &[Line]) -> Result<Comparison, String> {
         let text = described(line, before);
         if better { experiment.better.push(text) } else { experiment.worse.push(text) }
     }
-    Ok(comparison)
+    comparison
 }
 
 fn described(line: &Line, before: &Line) -> String {
@@ -146,22 +140,16 @@ mod tests {
 
     #[test]
     fn a_regression_is_told_from_noise() {
-        let folder = std::env::temp_dir().join(format!("mad-compare-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        let path = folder.join("old.jsonl");
         let old = [
             line("half_round_trip", &[("size", "1")], 1.0),
             line("half_round_trip", &[("size", "2")], 1.0),
         ];
-        let text: String =
-            old.iter().map(|line| serde_json::to_string(line).unwrap() + "\n").collect();
-        std::fs::write(&path, text).unwrap();
         let new = [
             line("half_round_trip", &[("size", "1")], 1.01),
             line("half_round_trip", &[("size", "2")], 2.0),
             line("half_round_trip", &[("size", "3")], 2.0),
         ];
-        let comparison = compare(&path, &new).unwrap();
+        let comparison = compare(&old, &new);
         assert_eq!(
             (comparison.worse(), comparison.sum(|found| found.same), comparison.unknown),
             (1, 1, 1),
@@ -169,8 +157,7 @@ mod tests {
         );
         let table = comparison.table();
         assert!(table.contains("1 of 2 medians agree"), "{table}");
-        let back = compare(&path, &[line("half_round_trip", &[("size", "2")], 0.5)]).unwrap();
+        let back = compare(&old, &[line("half_round_trip", &[("size", "2")], 0.5)]);
         assert_eq!((back.worse(), back.sum(|found| found.better.len())), (0, 1));
-        std::fs::remove_dir_all(&folder).unwrap();
     }
 }
