@@ -1,6 +1,8 @@
 //! Two runs side by side: what is better, what is worse, what is the same.
 
+use crate::experiments::find;
 use crate::harness::line::Line;
+use crate::harness::mpi::PEER_RATIO;
 use crate::out;
 use crate::quantity::figure;
 
@@ -28,7 +30,7 @@ pub(crate) fn compare(old: &[Line], new: &[Line]) -> Comparison {
             experiment.same += 1;
             continue;
         }
-        let better = (line.median > before.median) == more_is_better(&line.unit, &line.metric);
+        let better = (line.median > before.median) == more_is_better(line);
         let text = described(line, before);
         if better { experiment.better.push(text) } else { experiment.worse.push(text) }
     }
@@ -127,10 +129,14 @@ impl std::fmt::Display for Comparison {
     }
 }
 
-/// Whether a larger figure is a better one.
-fn more_is_better(unit: &str, metric: &str) -> bool {
-    ["MB/s", "M/s", "k/s"].contains(&unit)
-        || ["overlap_ratio", "of_the_sum", "of_the_best"].contains(&metric)
+/// Whether a larger figure is a better one. A `peer_ratio` is ours over theirs of what the experiment measures first, and
+/// better as that is.
+fn more_is_better(line: &Line) -> bool {
+    let is_rate = |unit: &str| ["MB/s", "M/s", "k/s"].contains(&unit);
+    let first = || find(&line.bench).and_then(|bench| bench.metrics.first());
+    is_rate(&line.unit)
+        || ["overlap_ratio", "of_the_sum", "of_the_best"].contains(&line.metric.as_str())
+        || line.metric == PEER_RATIO.name && first().is_some_and(|metric| is_rate(metric.unit))
 }
 
 #[cfg(test)]
@@ -159,5 +165,23 @@ mod tests {
         assert!(table.contains("1 of 2 medians agree"), "{table}");
         let back = compare(&old, &[line("half_round_trip", &[("size", "2")], 0.5)]);
         assert_eq!((back.worse(), back.sum(|found| found.better.len())), (0, 1));
+    }
+
+    #[test]
+    fn a_larger_ratio_to_the_peers_is_better_where_rates_are_compared() {
+        let worse = |bench: &str| {
+            let of = |median| Line {
+                bench: bench.into(),
+                unit: "ratio".into(),
+                ..line(PEER_RATIO.name, &[("size", "1")], median)
+            };
+            compare(&[of(1.0)], &[of(2.0)]).worse() == 1
+        };
+        for bench in crate::experiments::BENCHES {
+            if bench.metrics.iter().any(|metric| metric.name == PEER_RATIO.name) {
+                let rates = ["bandwidth", "rate"].contains(&bench.name);
+                assert_eq!(worse(bench.name), !rates, "{}", bench.name);
+            }
+        }
     }
 }
