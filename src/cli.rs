@@ -125,6 +125,7 @@ fn warn_of_unknown_knobs() {
 
 /// Parses the command line and does what it says.
 pub(crate) fn main() -> ExitCode {
+    mad_launch::signals::keep_exit_statuses();
     warn_of_unknown_knobs();
     let words = words();
     let cli = Cli::try_parse_from(&words).unwrap_or_else(|error| {

@@ -1,11 +1,13 @@
 //! `mad run`: the command line around [`mad_launch`].
 
 use std::ffi::OsString;
-use std::io::{self, Write};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use rustix::io::Errno;
 
 use crate::knobs;
 use mad_bench::out::{Exit, Outcome, complain};
@@ -138,6 +140,25 @@ fn drivers(text: &str) -> Result<String, newmad::Error> {
     Ok(text.to_owned())
 }
 
+/// Writes all of it, also where another process that shares the file has made it non-blocking.
+///
+/// Rejected: std's `write_all`, which does not say how much it has written before the file was full.
+fn write_whole(file: BorrowedFd<'_>, mut text: &[u8]) -> io::Result<()> {
+    while !text.is_empty() {
+        match rustix::io::write(file, text) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => text = &text[written..],
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => {
+                let room = libc::pollfd { fd: file.as_raw_fd(), events: libc::POLLOUT, revents: 0 };
+                mad_launch::wait(&mut [room], None);
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
 /// Runs the job that the command line describes.
 pub(crate) fn run(args: RunArgs) -> Outcome {
     if args.driver.as_deref() == Some("local") && args.ranks > args.ranks_per_process {
@@ -213,13 +234,9 @@ pub(crate) fn run(args: RunArgs) -> Outcome {
         tagged.extend_from_slice(line);
         tagged.push(b'\n');
         match stream {
-            Stream::Out => {
-                let mut out = io::stdout().lock();
-                out.write_all(&tagged)?;
-                out.flush()
-            }
+            Stream::Out => write_whole(io::stdout().as_fd(), &tagged),
             Stream::Err => {
-                let _ = io::stderr().lock().write_all(&tagged);
+                let _ = write_whole(io::stderr().as_fd(), &tagged);
                 Ok(())
             }
         }

@@ -3,8 +3,10 @@
 
 mod common;
 
-use std::io::{BufRead, BufReader, Read};
-use std::process::Stdio;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use common::{err, eventually, mad, out, processes_with, run};
@@ -206,6 +208,63 @@ fn signals_are_passed_on_and_the_second_kills() {
     assert!(text.contains("interrupted by SIGINT") && text.contains("killing"), "{text}");
 }
 
+/// Has the program start with these signals ignored.
+fn ignoring(command: &mut Command, signals: &'static [i32]) {
+    let ignore = move || {
+        for &signal in signals {
+            // SAFETY: `signal` is async-signal-safe, so a child may call it between fork and exec.
+            unsafe { libc::signal(signal, libc::SIG_IGN) };
+        }
+        Ok(())
+    };
+    // SAFETY: `ignore` only makes that call: it allocates nothing and takes no lock.
+    unsafe { command.pre_exec(ignore) };
+}
+
+/// `nohup mad run`, and what a shell without job control starts in the background.
+#[test]
+fn signals_that_are_ignored_from_the_start_end_neither_the_launcher_nor_its_ranks() {
+    const IGNORED: &[i32] = &[libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGUSR1];
+    let script =
+        "for s in HUP INT QUIT USR1; do kill -$s $$; done; echo ready; read line; echo $line";
+    let mut command = mad(&["run", "-n", "1", "sh", "-c", script]);
+    ignoring(&mut command, IGNORED);
+    let mut launcher = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(launcher.stdout.take().unwrap()).lines();
+    assert_eq!(lines.next().unwrap().unwrap(), "ready");
+    IGNORED.iter().for_each(|&number| signal(&launcher, number));
+    // The rank ends after the signals: a launcher that reads them has them all before that.
+    launcher.stdin.take().unwrap().write_all(b"goes on\n").unwrap();
+    assert_eq!(lines.next().unwrap().unwrap(), "goes on");
+    assert_eq!(launcher.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn a_job_ends_whose_launcher_was_started_with_sigchld_ignored() {
+    let mut command = mad(&["run", "-n", "2", "sh", "-c", "exit 3"]);
+    ignoring(&mut command, &[libc::SIGCHLD]);
+    let mut launcher = command.stderr(Stdio::null()).spawn().unwrap();
+    let ended = eventually(|| launcher.try_wait().unwrap().is_some());
+    let _ = launcher.kill(); // it has ended, or hangs
+    assert!(ended);
+    assert_eq!(launcher.wait().unwrap().code(), Some(3));
+}
+
+#[test]
+fn orphans_that_end_are_collected_while_the_job_runs() {
+    let script = "for i in 1 2 3; do (: & echo $!); done; echo ready; read line";
+    let mut command = mad(&["run", "-n", "1", "sh", "-c", script]);
+    let mut launcher = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(launcher.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let orphans: Vec<String> = lines.take_while(|line| line != "ready").collect();
+    assert_eq!(orphans.len(), 3, "{orphans:?}");
+    let is_left = |pid: &String| std::path::Path::new("/proc").join(pid).exists();
+    let collected = eventually(|| !orphans.iter().any(is_left));
+    launcher.stdin.take().unwrap().write_all(b"end\n").unwrap();
+    assert_eq!(launcher.wait().unwrap().code(), Some(0));
+    assert!(collected, "{orphans:?}");
+}
+
 /// What processes do with SIGQUIT is theirs: those of marcel write what their threads do, and go on.
 #[test]
 fn quit_is_passed_on_and_ends_nothing() {
@@ -252,8 +311,44 @@ fn a_job_whose_output_nobody_reads_ends() {
 }
 
 #[test]
+fn an_error_of_the_output_is_named() {
+    let mut command = mad(&["run", "-n", "2", "--tag-output", "sh", "-c", "echo y"]);
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let output = command.stdout(full).stderr(Stdio::piped()).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", err(&output));
+    let said = "the ranks' output cannot be written: No space left on device";
+    assert_eq!(err(&output).matches(said).count(), 1, "{}", err(&output));
+}
+
+#[test]
+fn output_that_another_process_has_made_non_blocking_is_waited_for() {
+    let (mut reader, writer) = std::io::pipe().unwrap();
+    let fd = writer.as_raw_fd();
+    // SAFETY: no memory is passed.
+    let room = unsafe {
+        assert_eq!(libc::fcntl(fd, libc::F_SETFL, libc::O_NONBLOCK), 0);
+        libc::fcntl(fd, libc::F_GETPIPE_SZ)
+    };
+    let length = 3 * room as usize;
+    let script = format!("head -c {length} /dev/zero | tr '\\0' x; echo; echo end");
+    let mut command = mad(&["run", "-n", "1", "--tag-output", "sh", "-c", &script]);
+    let mut launcher = command.stdout(writer).stderr(Stdio::null()).spawn().unwrap();
+    drop(command); // and its end of the pipe
+    let unread = || {
+        let mut unread = 0;
+        // SAFETY: `unread` is an int, which the call writes.
+        unsafe { libc::ioctl(reader.as_raw_fd(), libc::FIONREAD, &mut unread) };
+        unread
+    };
+    assert!(eventually(|| unread() >= room), "{} of {room}", unread());
+    let mut text = String::new();
+    reader.read_to_string(&mut text).unwrap();
+    assert_eq!(launcher.wait().unwrap().code(), Some(0));
+    assert_eq!(text, format!("[0] {}\n[0] end\n", "x".repeat(length)));
+}
+
+#[test]
 fn standard_input_goes_to_rank_0() {
-    use std::io::Write;
     let mut launcher = mad(&["run", "-n", "2", "--tag-output", "sh", "-c", "cat"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

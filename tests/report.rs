@@ -120,6 +120,36 @@ fn a_report_is_compared_with_an_earlier_one() {
 }
 
 #[test]
+fn a_report_overwrites_nothing_that_it_reads() {
+    let folder = folder("report-spares");
+    let text = lines("20");
+    std::fs::write(folder.join("page.jsonl"), &text).unwrap();
+    std::fs::write(folder.join("lines"), &text).unwrap();
+    let _ = std::fs::remove_file(folder.join("link"));
+    std::os::unix::fs::symlink("page.jsonl", folder.join("link")).unwrap();
+    for (args, said) in [
+        (&["--only", "overhead", "-o", "page.html", "--compare", "page.jsonl"][..], "page.jsonl"),
+        (&["--only", "overhead", "-o", "page.html", "--compare", "link"], "link"),
+        (&["--from", "page.jsonl", "--compare", "lines", "-o", "lines"], "lines"),
+        (&["--from", "lines", "page.jsonl", "-o", "lines"], "lines"),
+        (&["--from", "page.jsonl", "-o", "./page.jsonl"], ".html"),
+        (&["--from", "lines", "-o", "new.jsonl"], ".html"),
+    ] {
+        let output = mad(&["report"]).args(args).current_dir(&folder).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {}", err(&output));
+        assert!(err(&output).contains(said), "{args:?}: {}", err(&output));
+        for file in ["page.jsonl", "lines"] {
+            assert_eq!(std::fs::read_to_string(folder.join(file)).unwrap(), text, "{args:?}");
+        }
+    }
+    assert!(!folder.join("new.jsonl").exists());
+    // The page of those lines has a name of its own.
+    let args = ["report", "--from", "page.jsonl", "-o", "page.html"];
+    let output = mad(&args).current_dir(&folder).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+}
+
+#[test]
 fn an_interrupted_report_has_what_was_measured() {
     let folder = folder("report-interrupted");
     let (page, measured) = (folder.join("page.html"), folder.join("page.jsonl"));

@@ -55,6 +55,20 @@ fn what_is_sampled_is_printed_written_and_read_by_sessions() {
 }
 
 #[test]
+fn figures_are_printed_when_their_file_cannot_be_written() {
+    let args = ["sample", "--driver", "shm", "--iters", "5", "--rounds", "1"];
+    for json in [&["--json"][..], &[]] {
+        let output =
+            mad(&args).args(["--output", "/dev/null/figures"]).args(json).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{}", err(&output));
+        assert!(err(&output).contains("/dev/null/figures"), "{}", err(&output));
+        let expected = if json.is_empty() { "half round trip" } else { "\"half_round_trip\"" };
+        assert!(out(&output).contains(expected), "{}", out(&output));
+        assert!(!out(&output).contains("written to"), "{}", out(&output));
+    }
+}
+
+#[test]
 fn a_rail_that_there_is_not_is_refused() {
     let output = mad(&["sample", "--driver", "pigeon"]).output().unwrap();
     assert_eq!(output.status.code(), Some(2));

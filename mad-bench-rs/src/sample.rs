@@ -96,19 +96,27 @@ pub fn run(args: &SampleArgs) -> Outcome {
     }
     bar.finish_and_clear();
     let sampling = sampling(&ways, &results);
-    sampling
-        .write(&output)
-        .map_err(|error| Exit::Failed(format!("sample: {}: {error}", output.display())))?;
-    if args.json {
-        for line in results.lines("sample", &[METRIC]) {
-            let line =
-                serde_json::to_string(&line).map_err(|e| Exit::Failed(format!("sample: {e}")))?;
-            out::print(&line)?;
-        }
-        return Ok(());
+    // Neither a file that cannot be written nor output without a reader costs the other its figures.
+    let printed = match args.json {
+        true => print_lines(&results),
+        false => out::print(&shown(&sampling)),
+    };
+    let failed = |error| Exit::Failed(format!("sample: {}: {error}", output.display()));
+    sampling.write(&output).map_err(failed)?;
+    printed?;
+    match args.json {
+        true => Ok(()),
+        false => out::print(&format!("{}\nwritten to {}", machine(), output.display())),
     }
-    out::print(&shown(&sampling))?;
-    out::print(&format!("{}\nwritten to {}", machine(), output.display()))
+}
+
+fn print_lines(results: &Results) -> Outcome {
+    for line in results.lines("sample", &[METRIC]) {
+        let line =
+            serde_json::to_string(&line).map_err(|e| Exit::Failed(format!("sample: {e}")))?;
+        out::print(&line)?;
+    }
+    Ok(())
 }
 
 /// Where the figures go.

@@ -1,7 +1,10 @@
 //! What a job can leave behind, and how it is removed: orphaned processes, files in `/dev/shm`.
 //!
 //! The launcher is a child subreaper: a process whose parent was a rank, or a descendant of one, becomes its
-//! child when that parent ends. After the last rank has ended, whatever is a child then is killed.
+//! child when that parent ends. While the job runs, the launcher collects those that end. After the last rank has ended,
+//! whatever is a child then is killed.
+
+use crate::rank::Rank;
 
 /// Variable that marks the processes of a job.
 pub const MARK: &str = "MAD_JOB";
@@ -13,6 +16,17 @@ fn children() -> Vec<i32> {
     std::fs::read_to_string(format!("/proc/self/task/{me}/children"))
         .map(|text| text.split_whitespace().filter_map(|pid| pid.parse().ok()).collect())
         .unwrap_or_default()
+}
+
+/// Whether a child has ended that was not waited for.
+fn has_ended_child() -> bool {
+    let mut info = std::mem::MaybeUninit::<libc::siginfo_t>::zeroed();
+    let options = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+    // SAFETY: `info` is writable, all zeros are a valid value of it, and the kernel sets the child's id or leaves 0.
+    unsafe {
+        libc::waitid(libc::P_ALL, 0, info.as_mut_ptr(), options) == 0
+            && info.assume_init().si_pid() != 0
+    }
 }
 
 /// Has this process inherit what its children leave behind. A refusal (kernels before 3.4) only loses the cleaning up
@@ -35,19 +49,38 @@ impl Cleanup {
         Cleanup { name, foreign: children() }
     }
 
+    /// Collects the orphans that have ended. Ranks are left to [`Rank::reap`], foreign children to the program that
+    /// started them.
+    ///
+    /// Rejected: taking what `waitid` names until it names nothing. A rank or a foreign child that has ended would be
+    /// named again and again, and so would a child of another thread.
+    pub fn collect_orphans(&self, ranks: &[Rank]) {
+        if !has_ended_child() {
+            return;
+        }
+        let is_rank =
+            |pid: i32| ranks.iter().any(|rank| rank.ended.is_none() && rank.pid() as i32 == pid);
+        for pid in children() {
+            if !is_rank(pid) && !self.foreign.contains(&pid) {
+                // SAFETY: a null status pointer is allowed.
+                unsafe { libc::waitpid(pid, std::ptr::null_mut(), libc::WNOHANG) };
+            }
+        }
+    }
+
     /// Kills what the ranks started and left: their orphans are now children of this process.
     pub fn processes(&self) {
         for _ in 0..100 {
-            let orphans: Vec<i32> =
-                children().into_iter().filter(|&pid| self.is_ours(pid)).collect();
-            if orphans.is_empty() {
+            let mut killed = children();
+            // A process of another user (set-user-ID) cannot be killed: waiting for it could last for ever.
+            killed.retain(|&pid| {
+                // SAFETY: takes no pointers; `pid` is a child that was not waited for, so the id is its own.
+                self.is_ours(pid) && unsafe { libc::kill(pid, libc::SIGKILL) } == 0
+            });
+            if killed.is_empty() {
                 return;
             }
-            for &pid in &orphans {
-                // SAFETY: takes no pointers; `pid` is a child that was not waited for, so the id is its own.
-                unsafe { libc::kill(pid, libc::SIGKILL) };
-            }
-            for pid in orphans {
+            for pid in killed {
                 // SAFETY: a null status pointer is allowed.
                 unsafe { libc::waitpid(pid, std::ptr::null_mut(), 0) };
             }

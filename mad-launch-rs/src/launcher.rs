@@ -1,8 +1,10 @@
 //! The launcher's thread: what it waits for, and what it does about it.
 
+use std::io::ErrorKind;
 use std::os::fd::RawFd;
 use std::time::{Duration, Instant};
 
+use crate::cleanup::Cleanup;
 use crate::part::{Part, Phase};
 use crate::pmi::spawn::Spawn;
 use crate::pmi::{Request, Server};
@@ -37,7 +39,8 @@ pub(crate) struct Launcher<'a> {
     parts: Vec<Part>,
     failure: Option<(u8, String)>,
     interrupted: bool,
-    broken: bool,
+    /// Why the ranks' output is not passed on any more.
+    unwritable: Option<ErrorKind>,
     message: OnMessage<'a>,
 }
 
@@ -63,14 +66,14 @@ impl<'a> Launcher<'a> {
             parts: vec![part],
             failure: None,
             interrupted: false,
-            broken: false,
+            unwritable: None,
             message,
         }
     }
 
     /// What became of it all.
     pub(crate) fn result(self) -> Result<(), Failure> {
-        if self.broken {
+        if self.unwritable == Some(ErrorKind::BrokenPipe) {
             return Err(Failure::BrokenPipe);
         }
         match self.failure {
@@ -114,6 +117,7 @@ impl<'a> Launcher<'a> {
     pub(crate) fn serve(
         &mut self,
         signals: &Signals,
+        cleanup: &Cleanup,
         mut deadline: Option<Instant>,
         on_line: &mut Option<OnLine<'_>>,
     ) {
@@ -168,6 +172,7 @@ impl<'a> Launcher<'a> {
                 }
             }
             self.reap();
+            cleanup.collect_orphans(&self.ranks);
         }
     }
 
@@ -452,9 +457,14 @@ impl<'a> Launcher<'a> {
         match read {
             Ok(false) => {}
             Ok(true) => drop(rank.outputs.swap_remove(at)),
-            Err(_) => {
-                // As SIGPIPE would: quietly, and the whole job.
-                self.broken = true;
+            // The first error counts: what follows while the ranks end is the same.
+            Err(_) if self.unwritable.is_some() => {}
+            Err(error) => {
+                self.unwritable = Some(error.kind());
+                // Without a reader the job ends quietly, as with SIGPIPE.
+                if error.kind() != ErrorKind::BrokenPipe {
+                    self.fail(1, format!("the ranks' output cannot be written: {error}"));
+                }
                 self.terminate();
             }
         }
@@ -464,7 +474,7 @@ impl<'a> Launcher<'a> {
     pub(crate) fn drain(&mut self, on_line: &mut Option<OnLine<'_>>) {
         let until = Instant::now() + DRAIN;
         for index in 0..self.ranks.len() {
-            while !self.broken
+            while self.unwritable.is_none()
                 && let Some(fd) = self.ranks[index].last_output(until)
             {
                 self.output(index, fd, on_line);

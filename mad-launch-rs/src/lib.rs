@@ -91,7 +91,8 @@ pub struct Proxy {
     pub env: Vec<(OsString, OsString)>,
 }
 
-/// Receives the ranks' output, line by line, without newlines. An error ends the job.
+/// Receives the ranks' output, line by line, without newlines. An error ends the job, of kind `BrokenPipe` without a
+/// message.
 pub type OnLine<'a> = &'a mut dyn FnMut(u32, Stream, &[u8]) -> io::Result<()>;
 /// Receives the launcher's own messages.
 pub type OnMessage<'a> = &'a mut dyn FnMut(&str);
@@ -149,7 +150,7 @@ pub fn run(
     let ranks = starter.job(job, &program).map_err(Failure::Start)?;
     let mut launcher = Launcher::new(job, name, starter, ranks, message);
     let deadline = job.timeout.map(|timeout| Instant::now() + timeout);
-    launcher.serve(&signals, deadline, &mut on_line);
+    launcher.serve(&signals, &cleanup, deadline, &mut on_line);
     cleanup.processes();
     launcher.drain(&mut on_line);
     drop(cleanup);

@@ -373,6 +373,44 @@ mod tests {
     use super::*;
 
     #[test]
+    fn last_output_is_found_behind_a_stream_that_stays_open_and_silent() {
+        let mut rank = Rank::start(&Start {
+            program: Path::new("/bin/sh"),
+            name: OsStr::new("sh"),
+            args: &["-c".into(), ":".into()],
+            env: &[],
+            rank: 0,
+            size: 1,
+            local: (0, 1),
+            capture: false,
+            dir: None,
+            spawned: false,
+        })
+        .unwrap();
+        rank.wait();
+        let (out, _silent) = io::pipe().unwrap();
+        let (err, mut speaks) = io::pipe().unwrap();
+        let (out, err) = (OwnedFd::from(out), OwnedFd::from(err));
+        rank.outputs = [Pipe::Out(out.into()), Pipe::Err(err.into())]
+            .map(|pipe| Output { pipe, held: Vec::new() })
+            .into();
+        // The time is over: what has been written counts.
+        let now = Instant::now();
+        assert_eq!(rank.last_output(now), None);
+        speaks.write_all(b"word").unwrap();
+        assert_eq!(rank.last_output(now), Some(rank.outputs[1].fd()));
+        drop(speaks);
+        let mut said = Vec::new();
+        let mut each = |line: &[u8]| {
+            said.extend_from_slice(line);
+            Ok(())
+        };
+        assert!(!rank.outputs[1].read(&mut each).unwrap());
+        assert!(rank.outputs[1].read(&mut each).unwrap());
+        assert_eq!(said, b"word");
+    }
+
+    #[test]
     fn of_ends_seen_at_once_a_consequence_comes_last() {
         let mut ends = [End::Code(PEER_GONE), End::Code(6), End::Signal(libc::SIGKILL)];
         ends.sort_by_key(|end| end.likely_cause());

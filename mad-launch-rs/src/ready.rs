@@ -49,12 +49,16 @@ pub fn poll(
 }
 
 impl Rank {
-    /// Waits for output of a rank that has ended, which its children may still write; the descriptor. `None`: all is
-    /// read, or the time is over.
+    /// Waits for output of a rank that has ended, on either of its streams, which its children may still write; the
+    /// descriptor. `None`: all is read, or the time is over.
     pub fn last_output(&self, until: Instant) -> Option<RawFd> {
-        let fd = self.outputs.first()?.fd();
+        if self.outputs.is_empty() {
+            return None;
+        }
+        let mut fds: Vec<_> = self.outputs.iter().map(|output| readable(output.fd())).collect();
         let left = until.saturating_duration_since(Instant::now());
-        wait(&mut [readable(fd)], Some(left)).then_some(fd)
+        wait(&mut fds, Some(left));
+        fds.iter().find(|fd| fd.revents != 0).map(|fd| fd.fd)
     }
 }
 

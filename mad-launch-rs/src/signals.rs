@@ -21,24 +21,48 @@ pub struct Signal {
     pub from_terminal: bool,
 }
 
+/// Has the kernel keep the exit status of each child until it is collected. A process that inherits an ignored SIGCHLD
+/// learns of no child's end: the kernel removes the child and sends nothing.
+pub fn keep_exit_statuses() {
+    if is_ignored(libc::SIGCHLD) {
+        // SAFETY: the default action runs no code of this process.
+        unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
+    }
+}
+
+/// Whether this process ignores the signal: `nohup` and shells without job control start programs so.
+fn is_ignored(signal: i32) -> bool {
+    let mut action = MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY: without a new action the call only writes `action`, of which all zeros are a valid value.
+    unsafe {
+        libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr()) == 0
+            && action.assume_init().sa_sigaction == libc::SIG_IGN
+    }
+}
+
 /// Blocks the signals in this thread and reads them from a descriptor; restores the mask when dropped.
+///
+/// A signal that the process ignores stays ignored, here and in its children. It has to stay out of the set: a
+/// descriptor delivers a blocked signal even if the process ignores it.
 pub struct Signals {
     fd: OwnedFd,
     before: libc::sigset_t,
 }
 
 impl Signals {
-    /// Starts reading signals.
+    /// Starts reading signals. An ignored SIGCHLD gets its default action ([`keep_exit_statuses`]).
     ///
     /// # Errors
     /// When the kernel gives no descriptor.
     pub fn catch() -> io::Result<Signals> {
         let mut set = MaybeUninit::<libc::sigset_t>::uninit();
         let mut before = MaybeUninit::<libc::sigset_t>::uninit();
+        keep_exit_statuses();
+        let heeded = STOP.into_iter().chain(HAND_ON).filter(|&signal| !is_ignored(signal));
         // SAFETY: both sets are initialised by the calls before they are read.
         unsafe {
             libc::sigemptyset(set.as_mut_ptr());
-            for signal in STOP.into_iter().chain(HAND_ON).chain([libc::SIGCHLD]) {
+            for signal in heeded.chain([libc::SIGCHLD]) {
                 libc::sigaddset(set.as_mut_ptr(), signal);
             }
             let fd = libc::signalfd(-1, set.as_ptr(), libc::SFD_NONBLOCK | libc::SFD_CLOEXEC);

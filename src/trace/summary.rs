@@ -91,14 +91,17 @@ fn messages(tracks: &[Vec<Track>]) -> String {
     let mut table = out::table(&["messages", "number", "median", "99 %", "longest"]);
     for ((from, to), mut times) in pairs {
         times.sort_unstable();
-        let us = |part: f64| {
-            let time = times[((times.len() - 1) as f64 * part) as usize];
-            quantity::time(time as f64)
-        };
+        let us = |share: f64| quantity::time(times[place(times.len(), share)] as f64);
         let name = format!("rank {from} to {to}");
         table.add_row([name, times.len().to_string(), us(0.5), us(0.99), us(1.0)]);
     }
     format!("from leaving to receipt\n{}\n", aligned(table))
+}
+
+/// Where the smallest of so many sorted values is within which this share of them lies. Values in between, which the benches
+/// interpolate, would be too small for that.
+fn place(count: usize, share: f64) -> usize {
+    ((count as f64 * share).ceil() as usize).min(count).saturating_sub(1)
 }
 
 fn ms(ns: i64) -> String {
@@ -171,7 +174,7 @@ fn wakes(trace: &Trace, tracks: &[Track], start: i64) -> String {
         return String::new();
     }
     wakes.sort_by_key(|wake| wake.ran - wake.at);
-    let at = |share: f64| &wakes[((wakes.len() - 1) as f64 * share) as usize];
+    let at = |share: f64| &wakes[place(wakes.len(), share)];
     let us = |wake: &walk::Wake| quantity::time((wake.ran - wake.at) as f64);
     let mut text = format!(
         "from wake-up to run: {} of them; median {}, 99 % within {}, longest {}\n",
@@ -216,6 +219,17 @@ mod tests {
         let expected = Times { ns: [190, 120, 10, 700], resumed: 2, slept: 1 };
         assert_eq!(times(&walk::tracks(&trace)[0]), expected);
         assert!(table(&[trace]).contains("vp0"));
+    }
+
+    #[test]
+    fn a_share_of_the_values_lies_within_the_one_that_is_named_and_within_none_before() {
+        for count in 1..=1000 {
+            for hundredths in [1, 50, 99, 100] {
+                let place = place(count, hundredths as f64 / 100.0);
+                assert!(100 * (place + 1) >= hundredths * count, "{hundredths} % of {count}");
+                assert!(100 * place < hundredths * count, "{hundredths} % of {count}");
+            }
+        }
     }
 
     #[test]

@@ -43,8 +43,9 @@ pub fn run(args: Vec<String>) -> Outcome {
         serde_json::from_str(&text).map_err(|e| by_hand(format!("{VARIABLE}: {e}")))?;
     remote.assignment.args = args;
     let pmi = pmi().ok_or_else(|| by_hand("PMI_FD is no open descriptor".into()))?;
-    let signals = Signals::catch().map_err(|e| Exit::Failed(format!("proxy: signals: {e}")))?;
+    // First: a signal that is ignored is not read.
     seem_to_catch(libc::SIGQUIT);
+    let signals = Signals::catch().map_err(|e| Exit::Failed(format!("proxy: signals: {e}")))?;
     let lost =
         |why: String| Exit::Failed(format!("bench: the process manager's {} {why}", remote.whose));
     let stream = call(&remote.agent, Purpose::Worker).map_err(|e| {

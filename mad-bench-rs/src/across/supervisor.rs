@@ -52,6 +52,7 @@ pub fn run() -> Outcome {
     first.1.iter().for_each(|frame| supervisor.order(frame));
     while !supervisor.worker.reap() && !supervisor.gone {
         supervisor.turn(&signals);
+        cleanup.collect_orphans(std::slice::from_ref(&supervisor.worker));
     }
     supervisor.worker.signal(libc::SIGKILL);
     while supervisor.worker.ended.is_none() && !supervisor.worker.reap() {

@@ -6,7 +6,6 @@ mod alias;
 mod options;
 pub mod work;
 
-use std::path::Path;
 use std::time::Duration;
 
 use crate::across::{self, Hosts};
@@ -72,7 +71,7 @@ fn run_in(args: &BenchArgs, hosts: Option<&Hosts>) -> Outcome {
         peers_dir: args.peers_dir.clone(),
     };
     // Known to be there and understood before anything is measured.
-    args.compare.as_deref().map(read).transpose().map_err(Exit::Usage)?;
+    let earlier = args.compare.as_deref().map(read).transpose().map_err(Exit::Usage)?;
     let hosts = hosts.filter(|hosts| shares(bench, hosts));
     let mut ready = ready(bench, points, effort, args.peers && bench.mpi.is_none(), hosts)?;
     let noise = present::Noise::start(hosts.map_or("", Hosts::noise_suffix));
@@ -93,10 +92,7 @@ fn run_in(args: &BenchArgs, hosts: Option<&Hosts>) -> Outcome {
     } else if !measured.is_empty() {
         out::print(&present::table(bench, &results.points, &measured, &noise))?;
     }
-    let worse = match &args.compare {
-        Some(old) => compare(old, &measured)?,
-        None => false,
-    };
+    let worse = earlier.is_some_and(|earlier| is_worse(&earlier, &measured));
     match (results.stopped, ready.absent || results.lost || worse) {
         (Some(exit), _) => Err(exit),
         (None, true) => Err(Exit::Code(1)),
@@ -120,10 +116,10 @@ fn shares(bench: &Bench, hosts: &Hosts) -> bool {
 }
 
 /// Says what has changed since an earlier run; whether something is worse.
-fn compare(old: &Path, measured: &[Line]) -> Result<bool, Exit> {
-    let comparison = report::compare(old, measured).map_err(Exit::Usage)?;
+fn is_worse(earlier: &[Line], measured: &[Line]) -> bool {
+    let comparison = report::compare(earlier, measured);
     out::complain(&comparison.to_string());
-    Ok(comparison.worse() > 0)
+    comparison.worse() > 0
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! Two runs side by side: what is better, what is worse, what is the same.
 
-use std::path::Path;
-
-use crate::harness::line::{Line, read};
+use crate::experiments::find;
+use crate::harness::line::Line;
+use crate::harness::mpi::PEER_RATIO;
 use crate::out;
 use crate::quantity::figure;
 
@@ -10,11 +10,7 @@ use crate::quantity::figure;
 ///
 /// A point is *the same* where the two intervals of its median meet; else it is better or worse. The run *agrees*
 /// with the earlier one where its median lies in the interval which that one gave: that is what an interval promises.
-///
-/// # Errors
-/// The earlier run cannot be read.
-pub(crate) fn compare(old: &Path, new: &[Line]) -> Result<Comparison, String> {
-    let old = read(old)?;
+pub(crate) fn compare(old: &[Line], new: &[Line]) -> Comparison {
     let mut comparison = Comparison::default();
     for line in new {
         let same = |other: &&Line| {
@@ -34,11 +30,11 @@ pub(crate) fn compare(old: &Path, new: &[Line]) -> Result<Comparison, String> {
             experiment.same += 1;
             continue;
         }
-        let better = (line.median > before.median) == more_is_better(&line.unit, &line.metric);
+        let better = (line.median > before.median) == more_is_better(line);
         let text = described(line, before);
         if better { experiment.better.push(text) } else { experiment.worse.push(text) }
     }
-    Ok(comparison)
+    comparison
 }
 
 fn described(line: &Line, before: &Line) -> String {
@@ -133,10 +129,14 @@ impl std::fmt::Display for Comparison {
     }
 }
 
-/// Whether a larger figure is a better one.
-fn more_is_better(unit: &str, metric: &str) -> bool {
-    ["MB/s", "M/s", "k/s"].contains(&unit)
-        || ["overlap_ratio", "of_the_sum", "of_the_best"].contains(&metric)
+/// Whether a larger figure is a better one. A `peer_ratio` is ours over theirs of what the experiment measures first, and
+/// better as that is.
+fn more_is_better(line: &Line) -> bool {
+    let is_rate = |unit: &str| ["MB/s", "M/s", "k/s"].contains(&unit);
+    let first = || find(&line.bench).and_then(|bench| bench.metrics.first());
+    is_rate(&line.unit)
+        || ["overlap_ratio", "of_the_sum", "of_the_best"].contains(&line.metric.as_str())
+        || line.metric == PEER_RATIO.name && first().is_some_and(|metric| is_rate(metric.unit))
 }
 
 #[cfg(test)]
@@ -146,22 +146,16 @@ mod tests {
 
     #[test]
     fn a_regression_is_told_from_noise() {
-        let folder = std::env::temp_dir().join(format!("mad-compare-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        let path = folder.join("old.jsonl");
         let old = [
             line("half_round_trip", &[("size", "1")], 1.0),
             line("half_round_trip", &[("size", "2")], 1.0),
         ];
-        let text: String =
-            old.iter().map(|line| serde_json::to_string(line).unwrap() + "\n").collect();
-        std::fs::write(&path, text).unwrap();
         let new = [
             line("half_round_trip", &[("size", "1")], 1.01),
             line("half_round_trip", &[("size", "2")], 2.0),
             line("half_round_trip", &[("size", "3")], 2.0),
         ];
-        let comparison = compare(&path, &new).unwrap();
+        let comparison = compare(&old, &new);
         assert_eq!(
             (comparison.worse(), comparison.sum(|found| found.same), comparison.unknown),
             (1, 1, 1),
@@ -169,8 +163,25 @@ mod tests {
         );
         let table = comparison.table();
         assert!(table.contains("1 of 2 medians agree"), "{table}");
-        let back = compare(&path, &[line("half_round_trip", &[("size", "2")], 0.5)]).unwrap();
+        let back = compare(&old, &[line("half_round_trip", &[("size", "2")], 0.5)]);
         assert_eq!((back.worse(), back.sum(|found| found.better.len())), (0, 1));
-        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn a_larger_ratio_to_the_peers_is_better_where_rates_are_compared() {
+        let worse = |bench: &str| {
+            let of = |median| Line {
+                bench: bench.into(),
+                unit: "ratio".into(),
+                ..line(PEER_RATIO.name, &[("size", "1")], median)
+            };
+            compare(&[of(1.0)], &[of(2.0)]).worse() == 1
+        };
+        for bench in crate::experiments::BENCHES {
+            if bench.metrics.iter().any(|metric| metric.name == PEER_RATIO.name) {
+                let rates = ["bandwidth", "rate"].contains(&bench.name);
+                assert_eq!(worse(bench.name), !rates, "{}", bench.name);
+            }
+        }
     }
 }

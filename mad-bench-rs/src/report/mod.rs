@@ -22,7 +22,8 @@ mod sources;
 mod summary;
 mod words;
 
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::Args;
@@ -53,7 +54,8 @@ Examples:
 Exit status: 0 success, 1 an experiment failed (the page says which), 2 wrong usage, 130 interrupted (the page has what
 was measured).")]
 pub struct ReportArgs {
-    /// Where the page goes, as Markdown if it ends in .md; the lines go beside it, with the ending .jsonl
+    /// Where the page goes, as Markdown if it ends in .md; the lines go beside it, with the ending .jsonl. A file that is
+    /// read (--from, --compare) is never overwritten
     #[arg(short, long, value_name = "FILE", default_value = "report.html")]
     output: PathBuf,
     /// Lines of `mad bench --json` or of an earlier report, instead of measuring
@@ -73,6 +75,41 @@ pub struct ReportArgs {
     compare: Option<PathBuf>,
 }
 
+impl ReportArgs {
+    /// Where the lines go of what is measured.
+    fn lines(&self) -> PathBuf {
+        self.output.with_extension("jsonl")
+    }
+}
+
+/// Refuses an output that would overwrite what is read, or the lines of this report.
+fn spare_what_is_read(args: &ReportArgs) -> Outcome {
+    let (page, lines) = (&args.output, args.lines());
+    if *page == lines {
+        return Err(Exit::Usage(format!(
+            "-o {}: a page ends in .html or .md; what is measured goes beside it, with the ending .jsonl",
+            page.display()
+        )));
+    }
+    let measured = args.from.is_empty().then_some(&lines);
+    let read = || args.compare.iter().chain(&args.from);
+    for written in std::iter::once(page).chain(measured) {
+        if let Some(read) = read().find(|read| is_same(read, written)) {
+            return Err(Exit::Usage(format!(
+                "{}, which is to be read, would be overwritten: give the page another name (-o FILE)",
+                read.display()
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Whether both are there and one file, under whatever names.
+fn is_same(one: &Path, other: &Path) -> bool {
+    let number = |path: &Path| path.metadata().map(|file| (file.dev(), file.ino())).ok();
+    number(one).is_some_and(|one| number(other) == Some(one))
+}
+
 /// Measures, or reads, and writes the page.
 pub fn run(args: &ReportArgs) -> Outcome {
     if let Some(name) = args.only.iter().find(|name| find(name).is_none()) {
@@ -85,15 +122,16 @@ pub fn run(args: &ReportArgs) -> Outcome {
     let wanted = |section: &&Section| {
         args.only.is_empty() || args.only.iter().any(|name| name == section.bench)
     };
+    spare_what_is_read(args)?;
     // Known to be there and understood before anything is measured.
-    args.compare.as_deref().map(read).transpose().map_err(Exit::Usage)?;
+    let earlier = args.compare.as_deref().map(read).transpose().map_err(Exit::Usage)?;
     let mut interrupted = false;
     let (done, conditions) = if args.from.is_empty() {
         across::refuse("mad report")?;
         let plan = Plan {
             rounds: args.rounds,
             peers_dir: args.peers_dir.clone(),
-            lines: args.output.with_extension("jsonl"),
+            lines: args.lines(),
             noise: Noise::start(""),
             begun: Instant::now(),
         };
@@ -116,9 +154,9 @@ pub fn run(args: &ReportArgs) -> Outcome {
     std::fs::write(&args.output, text)
         .map_err(|e| Exit::Failed(format!("report: {}: {e}", args.output.display())))?;
     print(&format!("{} is written", args.output.display()))?;
-    if let Some(old) = &args.compare {
+    if let Some(earlier) = &earlier {
         let lines: Vec<Line> = done.iter().flat_map(|done| done.lines.clone()).collect();
-        print(&compare(old, &lines).map_err(Exit::Usage)?.table())?;
+        print(&compare(earlier, &lines).table())?;
     }
     if interrupted {
         complain("mad report: interrupted: the page has what was measured until then");
