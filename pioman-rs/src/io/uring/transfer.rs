@@ -14,6 +14,7 @@ use marcel::plumbing::budget;
 
 use super::Uring;
 use super::call::Call;
+use super::make::MOST_SUBMISSIONS;
 use super::slot::Slot;
 use crate::ltask::inside::is_inside;
 use crate::manager::Manager;
@@ -147,17 +148,21 @@ impl Transfer {
     /// The green thread, or the kernel thread.
     ///
     /// # Errors
-    /// The kernel's; `ECANCELED` after [`Transfer::cancel`], or when the runtime that was to make the call stops.
+    /// The kernel's; `ECANCELED` after [`Transfer::cancel`], or when the runtime that was to make the call stops, or when
+    /// the kernel gives the call up again and again.
     pub fn wait(mut self) -> (io::Result<usize>, Vec<u8>) {
         budget::spend();
+        let mut submissions = 1;
         loop {
             self.until(None);
             let result = self.inner.slot.result();
             let lost = result == -libc::ECANCELED && !self.inner.slot.was_asked();
+            let again = lost && submissions < MOST_SUBMISSIONS;
             // SAFETY: complete: no other thread touches it.
             let buffer = std::mem::take(unsafe { &mut *self.inner.buffer.get() });
-            if lost && matches!(self.by, By::Ring(_)) {
+            if again && matches!(self.by, By::Ring(_)) {
                 // The kernel thread that had submitted it has ended, and the kernel gave it up.
+                submissions += 1;
                 let (call, file) = (self.inner.call, self.inner.file.clone());
                 // SAFETY: the same call, file and buffer as the first time.
                 self = unsafe { Transfer::begin(file, buffer, |_, _| call) };
