@@ -14,7 +14,7 @@ pub use crate::sync::spin::Spin;
 pub use crate::task::current::{
     current_hooks, current_sleeper, from_raw, has_work, into_raw, others_runnable,
 };
-pub use crate::task::latch::LatchNode;
+pub use crate::task::latch::{Alone, LatchNode};
 
 /// The budget of a green thread's turn.
 #[cfg(not(loom))]

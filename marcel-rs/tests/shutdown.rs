@@ -713,3 +713,25 @@ fn a_runtime_that_cannot_be_built_leaves_nothing_behind() {
         assert_eq!(Arc::strong_count(&held), 1);
     });
 }
+
+/// The pool's thread that makes the call does not wait for its own end, nor for that of its caller.
+#[test]
+fn the_last_handle_may_be_dropped_inside_an_exported_call() {
+    in_a_child("the_last_handle_may_be_dropped_inside_an_exported_call", LIMIT, || {
+        for runtime in runtimes().map(Arc::new) {
+            let (ended, thread_ends) = std::sync::mpsc::channel::<()>();
+            let last = runtime.clone();
+            runtime.spawn(move || {
+                let _ends = ended;
+                marcel::blocking::export(move || {
+                    while Arc::strong_count(&last) > 1 {
+                        std::thread::yield_now();
+                    }
+                    drop(last);
+                });
+            });
+            drop(runtime);
+            assert!(thread_ends.recv().is_err(), "disconnected when the thread has ended");
+        }
+    });
+}

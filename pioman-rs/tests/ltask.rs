@@ -789,6 +789,70 @@ fn a_task_that_panics_while_its_caller_is_unwound_has_failed() {
     assert!(matches!(end, Some(Err(TaskError::Panicked { .. }))), "{end:?}");
 }
 
+/// Calls what it holds when it is dropped.
+struct Finally<F: Fn()>(F);
+
+impl<F: Fn()> Drop for Finally<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
+/// A kernel thread makes the call while a green thread drops the handle. The call ends when the runtime unwinds.
+#[test]
+fn a_drop_that_is_unwound_waits_for_the_call_all_the_same() {
+    let runtime = runtime(Mode::Mono);
+    let manager = runtime.manager();
+    let (go, called, calls) = <(Arc<AtomicBool>, Arc<AtomicBool>, Arc<AtomicBool>)>::default();
+    let caller = Arc::new(OnceLock::new());
+    let task = TaskBuilder::new().submit(manager, {
+        let (go, called, calls, caller) =
+            (go.clone(), called.clone(), calls.clone(), caller.clone());
+        move || {
+            if caller.get() == Some(&std::thread::current().id()) {
+                calls.store(true, SeqCst);
+                called.store(true, SeqCst);
+                while !go.load(SeqCst) {
+                    std::thread::yield_now();
+                }
+                calls.store(false, SeqCst);
+            }
+            Progress::Again
+        }
+    });
+    let (task, other) = (task.unwrap(), TaskBuilder::new().masked());
+    let other = other.submit_once(manager, || ()).unwrap();
+    let kernel = std::thread::spawn({
+        let called = called.clone();
+        move || {
+            caller.get_or_init(|| std::thread::current().id());
+            while !called.load(SeqCst) {
+                assert_eq!(other.wait_until(Instant::now()), None, "it is masked");
+            }
+        }
+    });
+    until("the kernel thread calls it", || called.load(SeqCst));
+    let (there, cut_short) = <(Arc<AtomicUsize>, Arc<AtomicUsize>)>::default();
+    let (ready, cut) = (there.clone(), cut_short.clone());
+    runtime.threads().spawn(move || {
+        let _left = Finally(|| _ = cut.fetch_add(calls.load(SeqCst).into(), SeqCst));
+        ready.fetch_add(1, SeqCst);
+        drop(task);
+    });
+    let ready = there.clone();
+    runtime.threads().spawn(move || {
+        let _go = Finally(|| go.store(true, SeqCst));
+        ready.fetch_add(1, SeqCst);
+        loop {
+            marcel::park();
+        }
+    });
+    until("both run", || there.load(SeqCst) == 2);
+    drop(runtime);
+    kernel.join().unwrap();
+    assert_eq!(cut_short.load(SeqCst), 0, "the drop ended during the call");
+}
+
 /// Runs in the processes of the next test; does nothing otherwise.
 #[test]
 fn slow_task() {

@@ -1,5 +1,7 @@
 //! What a runtime keeps for calls that block: the pool that makes exported ones, and the kernel threads of standbys.
 
+use std::cell::Cell;
+use std::ptr::null;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -21,6 +23,11 @@ pub enum Mechanism {
     Export,
     /// Always as [`standby`](crate::blocking::standby).
     Standby,
+}
+
+std::thread_local! {
+    /// The pool whose thread the calling kernel thread is. A thread keeps its pool alive.
+    static CARRIED: Cell<*const Pool> = const { Cell::new(null()) };
 }
 
 /// What a runtime has for blocking calls.
@@ -88,6 +95,11 @@ impl Blocking {
         &self.pool
     }
 
+    /// Whether the calling kernel thread is one of the pool's, so that it must not wait for their end.
+    pub(crate) fn is_carried_here(&self) -> bool {
+        std::ptr::eq(CARRIED.get(), &*self.pool)
+    }
+
     /// Lets `start` start a standby, unless the runtime stops, and keeps its kernel thread to wait for its end.
     pub(crate) fn start_standby<T>(
         &self,
@@ -139,6 +151,7 @@ pub(crate) fn start(
             // Refused, as outside the cpuset by now: where it was started will do.
             let _ = topology::restrict_current_thread(&cpus);
         }
+        CARRIED.set(&*pool);
         pool.carry(place);
     })
 }

@@ -35,7 +35,7 @@ use crate::task::spawn;
 ///
 /// # Blocking
 /// The kernel thread, until all threads have ended; also when a green thread of another runtime drops it. One of its
-/// own does not wait, and is unwound when it waits next.
+/// own does not wait, and is unwound when it waits next; nor does one of its own exported blocking calls wait.
 pub struct Runtime {
     shared: Arc<Shared>,
     workers: Vec<&'static Worker>,
@@ -199,12 +199,12 @@ impl Drop for Runtime {
                 unsafe { worker.abandon() };
             }
         };
-        match worker::current() {
+        let is_own = worker::current().is_some_and(|w| std::ptr::eq(&*w.shared, &*self.shared));
+        if is_own || self.shared.blocking.is_carried_here() {
             // Refused: the kernel threads are not joined, and their stacks stay.
-            Some(worker) if std::ptr::eq(&*worker.shared, &*self.shared) => {
-                let _ = std::thread::Builder::new().name("marcel-end".into()).spawn(finish);
-            }
-            _ => finish(),
+            let _ = std::thread::Builder::new().name("marcel-end".into()).spawn(finish);
+        } else {
+            finish();
         }
     }
 }

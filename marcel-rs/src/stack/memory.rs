@@ -5,14 +5,28 @@
 //! neighbours in a slab start a different number of cache lines below their tops.
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-pub(crate) const PAGE: usize = 4096;
-/// Fewest bytes below a stack that cannot be touched.
-pub(crate) const MIN_GUARD: usize = PAGE;
+/// Fewest bytes below a stack that cannot be touched, before they are rounded up to whole pages.
+pub(crate) const MIN_GUARD: usize = 4096;
 /// Smallest stack that a thread can be given.
 pub(crate) const MIN_SIZE: usize = 16 * 1024;
 const COLOURS: usize = 16;
 const LINE: usize = 64;
+
+/// Bytes of a page of memory, 4 to 64 KiB. Async-signal-safe.
+pub(crate) fn page() -> usize {
+    static SIZE: AtomicUsize = AtomicUsize::new(0);
+    match SIZE.load(Relaxed) {
+        0 => {
+            // SAFETY: no pointers.
+            let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
+            SIZE.store(size, Relaxed);
+            size
+        }
+        size => size,
+    }
+}
 
 /// A place for a stack in a slab. Its holder owns it: see `slab`.
 #[derive(Clone, Copy, Debug)]
@@ -62,22 +76,23 @@ impl Stack {
 
 /// Bytes of the stack at `usable`, in whole pages, from the top down to the lowest page that is in memory: the most
 /// that any thread has used of it since the kernel last had its memory. Pages that the kernel has swapped out
-/// are not counted. One system call for each 2 MiB that were not touched; async-signal-safe. An answer of no
+/// are not counted. One system call for each 512 pages that were not touched; async-signal-safe. An answer of no
 /// meaning if it is a stack no more.
 pub(crate) fn touched(usable: Range<usize>) -> usize {
     const PAGES: usize = 512;
+    let page = page();
     let mut from = usable.start;
     while from < usable.end {
         let mut present = [0u8; PAGES];
-        let pages = PAGES.min((usable.end - from) / PAGE);
+        let pages = PAGES.min((usable.end - from) / page);
         // SAFETY: the kernel checks the pages; there is a byte for each. It fails for lack of kernel memory, or of the
         // stack.
         let ret =
-            unsafe { libc::mincore(from as *mut libc::c_void, pages * PAGE, present.as_mut_ptr()) };
-        let first = present[..pages].iter().position(|page| page & 1 == 1);
+            unsafe { libc::mincore(from as *mut libc::c_void, pages * page, present.as_mut_ptr()) };
+        let first = present[..pages].iter().position(|state| state & 1 == 1);
         match first {
-            Some(first) if ret == 0 => return usable.end - from - first * PAGE,
-            _ => from += PAGES * PAGE,
+            Some(first) if ret == 0 => return usable.end - from - first * page,
+            _ => from += PAGES * page,
         }
     }
     0

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::io;
 
 use super::Context;
-use super::memory::{MIN_GUARD, MIN_SIZE, PAGE};
+use super::memory::{MIN_GUARD, MIN_SIZE, page};
 use super::slab::{Guards, Slabs};
 use crate::os::KernelMutex;
 
@@ -56,8 +56,8 @@ impl ContextPool {
     /// A pool of contexts that run `body`, with stacks of `size` bytes unless another size is asked for, above guards of
     /// `guard` bytes. `body` must not unwind.
     pub(crate) fn new(size: usize, guard: usize, body: fn()) -> ContextPool {
-        let size = size.max(MIN_SIZE).next_multiple_of(PAGE);
-        let guard = guard.max(MIN_GUARD).next_multiple_of(PAGE);
+        let size = size.max(MIN_SIZE).next_multiple_of(page());
+        let guard = guard.max(MIN_GUARD).next_multiple_of(page());
         ContextPool { size, guard, body, classes: KernelMutex::new(BTreeMap::new()) }
     }
 
@@ -70,14 +70,14 @@ impl ContextPool {
 
     /// Where stacks of at least `size` bytes are (0: of the pool's size).
     fn class(&self, size: usize) -> io::Result<usize> {
-        if size == 0 || size.checked_next_multiple_of(PAGE) == Some(self.size) {
+        if size == 0 || size.checked_next_multiple_of(page()) == Some(self.size) {
             return Ok(self.size);
         }
         let too_large = || {
             let why = format!("a stack of {size} bytes is more than any address space holds");
             io::Error::new(io::ErrorKind::InvalidInput, why)
         };
-        size.max(MIN_SIZE).checked_next_power_of_two().ok_or_else(too_large)
+        own_class(size, page()).ok_or_else(too_large)
     }
 
     /// Bytes of address space.
@@ -85,6 +85,11 @@ impl ContextPool {
     pub(crate) fn mapped(&self) -> usize {
         self.classes.lock().values().map(|class| class.slabs.mapped()).sum()
     }
+}
+
+/// The class of a size that is not the pool's: a power of two, and so whole pages. `None`: too large.
+fn own_class(size: usize, page: usize) -> Option<usize> {
+    size.max(MIN_SIZE).max(page).checked_next_power_of_two()
 }
 
 fn of_size(classes: &mut BTreeMap<usize, Class>, size: usize, guard: usize) -> &mut Class {
@@ -238,9 +243,20 @@ mod tests {
     }
 
     #[test]
+    fn a_stack_has_whole_pages_on_every_machine() {
+        for (page, least) in [(4096, MIN_SIZE), (16 << 10, MIN_SIZE), (64 << 10, 64 << 10)] {
+            assert_eq!(own_class(1, page), Some(least));
+            assert_eq!(own_class(100_000, page), Some(128 << 10));
+        }
+        let pool = ContextPool::new(100_000, MIN_GUARD + 1, || {});
+        assert_eq!((pool.size % page(), pool.guard % page()), (0, 0));
+    }
+
+    #[test]
     fn a_size_of_its_own_is_respected_and_its_context_reused() {
-        let (pool, mut cache) = (pool(64 * 1024), ContextCache::default());
-        for (asked, got) in [(1 << 20, 1 << 20), (1, MIN_SIZE), (100_000, 128 * 1024)] {
+        let (pool, mut cache) = (pool(128 * 1024), ContextCache::default());
+        let least = MIN_SIZE.max(page());
+        for (asked, got) in [(1 << 20, 1 << 20), (1, least), (200_000, 256 * 1024)] {
             let context = cache.take(&pool, asked).unwrap();
             assert_eq!(context.stack().size(), got);
             let first = at(&context);

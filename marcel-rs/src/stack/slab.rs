@@ -280,7 +280,12 @@ fn too_many_guards(why: Option<io::Error>) -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stack::memory::{MIN_GUARD, MIN_SIZE, PAGE};
+    use crate::stack::memory::{MIN_SIZE, page};
+
+    /// The smallest stack.
+    fn size() -> usize {
+        MIN_SIZE.next_multiple_of(page())
+    }
 
     fn write(address: usize) -> bool {
         let mut pipe = [0; 2];
@@ -301,22 +306,22 @@ mod tests {
 
     /// Every stack can be used from end to end, and not below; memory goes back, guards stay.
     fn stacks_and_guards(guards: Guards, guard: usize) {
-        let mut slabs = Slabs::new(MIN_SIZE, guard, guards);
+        let mut slabs = Slabs::new(size(), guard, guards);
         let stacks: Vec<_> = (0..STACKS + 3).map(|_| slabs.take().unwrap()).collect();
         for stack in &stacks {
             assert_eq!(stack.touched(), 0);
             fill(stack, 7);
-            assert_eq!(stack.touched(), MIN_SIZE);
+            assert_eq!(stack.touched(), size());
         }
-        let pages = |stack: &Stack| stack.guard().step_by(PAGE);
-        let unusable = |stack: &Stack| pages(stack).all(|at| !write(at) && !write(at + PAGE - 1));
+        let pages = |stack: &Stack| stack.guard().step_by(page());
+        let unusable = |stack: &Stack| pages(stack).all(|at| !write(at) && !write(at + page() - 1));
         assert!(stacks.iter().all(unusable));
         // All but some of the first slab.
         let (kept, given) = stacks.split_at(2);
         slabs.give_back(given.to_vec());
-        assert_eq!(slabs.mapped(), STACKS * (MIN_SIZE + guard));
+        assert_eq!(slabs.mapped(), STACKS * (size() + guard));
         assert!(given[..STACKS - 2].iter().all(|stack| stack.touched() == 0));
-        assert!(kept.iter().all(|stack| stack.touched() == MIN_SIZE));
+        assert!(kept.iter().all(|stack| stack.touched() == size()));
         assert!(given[..STACKS - 2].iter().chain(kept).all(unusable));
         let again = slabs.take().unwrap();
         assert_eq!(again.bottom, given[0].bottom);
@@ -326,7 +331,7 @@ mod tests {
 
     #[test]
     fn guards_of_markers_and_of_pages_stay_while_memory_goes() {
-        for guard in [MIN_GUARD, 16 * PAGE] {
+        for guard in [page(), 16 * page()] {
             stacks_and_guards(Guards::Markers, guard);
             stacks_and_guards(Guards::Pages, guard);
         }
@@ -334,19 +339,19 @@ mod tests {
 
     #[test]
     fn the_high_water_mark_is_the_deepest_page() {
-        let mut slabs = Slabs::new(8 << 20, MIN_GUARD, Guards::Markers);
+        let mut slabs = Slabs::new(8 << 20, page(), Guards::Markers);
         let stack = slabs.take().unwrap();
         for depth in [1, 5000, 3 << 20, 8 << 20] {
             // SAFETY: a byte of a stack that only this test has.
             unsafe { ((stack.whole().end - depth) as *mut u8).write(1) };
-            assert_eq!(stack.touched(), depth.next_multiple_of(4096));
+            assert_eq!(stack.touched(), depth.next_multiple_of(page()));
         }
         slabs.give_back(vec![stack]);
     }
 
     #[test]
     fn near_the_limit_of_mappings_the_error_says_what_to_do() {
-        let mut slabs = Slabs::new(MIN_SIZE, MIN_GUARD, Guards::Pages);
+        let mut slabs = Slabs::new(size(), page(), Guards::Pages);
         let mut stacks = Vec::new();
         let error = loop {
             match slabs.take() {
@@ -367,7 +372,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_mapped_is_an_error() {
-        let error = Slabs::new(1 << 60, MIN_GUARD, Guards::Markers).take().unwrap_err();
+        let error = Slabs::new(1 << 60, page(), Guards::Markers).take().unwrap_err();
         assert!(error.to_string().contains("ulimit -v"), "{error}");
     }
 }

@@ -41,6 +41,26 @@ pub struct Latch {
     word: AtomicPtr<()>,
 }
 
+/// The latch on which the closure of [`Latch::alone`] sleeps.
+///
+/// Invariant: the closure can ask it and not set it. It may stand for another latch, in whose list the waiter's node
+/// stays until that latch is set.
+///
+/// ```compile_fail
+/// let latch = marcel::Latch::new();
+/// latch.alone(|latch| latch.set());
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Alone<'a>(&'a Latch);
+
+impl Alone<'_> {
+    /// As [`Latch::is_set`].
+    #[inline]
+    pub fn is_set(&self) -> bool {
+        self.0.is_set()
+    }
+}
+
 /// What came of the attempt to be the only waiter.
 enum First {
     Registered,
@@ -167,18 +187,18 @@ impl Latch {
     /// # Context
     /// Not the progress path.
     #[inline]
-    pub fn alone(&self, sleep: impl FnOnce(&Latch)) -> bool {
+    pub fn alone(&self, sleep: impl FnOnce(Alone<'_>)) -> bool {
         self.alone_as(park::current(), sleep)
     }
 
     /// As [`Latch::alone`]; `me` is the calling thread.
     #[inline]
-    fn alone_as(&self, me: &'static Tcb, sleep: impl FnOnce(&Latch)) -> bool {
+    fn alone_as(&self, me: &'static Tcb, sleep: impl FnOnce(Alone<'_>)) -> bool {
         match self.register_first(me) {
             First::Set => true,
             First::Registered => {
                 let registered = Registered(self);
-                sleep(self);
+                sleep(Alone(self));
                 drop(registered);
                 self.is_set()
             }
@@ -187,7 +207,7 @@ impl Latch {
     }
 
     #[cold]
-    fn among_others(&self, sleep: impl FnOnce(&Latch)) -> bool {
+    fn among_others(&self, sleep: impl FnOnce(Alone<'_>)) -> bool {
         let own = Sleeper::new();
         own.latch().register();
         // SAFETY: `own` stays where it is until `listed` has taken it off, or it has been set.
@@ -195,7 +215,7 @@ impl Latch {
             return true;
         }
         let listed = Listed::new(Waiting { latch: self, own: &own });
-        sleep(own.latch());
+        sleep(Alone(own.latch()));
         drop(listed);
         self.is_set()
     }

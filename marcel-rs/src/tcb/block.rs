@@ -189,6 +189,7 @@ impl Tcb {
         }
         self.own.stack_size.set(0);
         self.own.traits.set(Traits::default());
+        self.own.budget.reset();
         self.set_name(None);
         self.info.leave();
         match cache {
@@ -354,6 +355,17 @@ fn enlist(tcb: &'static Tcb) {
 mod tests {
     use super::*;
     use std::mem::offset_of;
+
+    #[test]
+    fn a_forgotten_exemption_ends_with_its_thread() {
+        let tcb = Tcb::allocate(None);
+        tcb.own.budget.exempt();
+        // Held back from other tests: the block goes to this cache.
+        let mut cache = TcbCache::default();
+        tcb.recycle(Some(&mut cache));
+        assert!(!tcb.own.budget.is_exempt());
+        cache.spill(0);
+    }
 
     /// As `threads` in `tools/gdb/marcel.py` has it. If this changes, that does, and `VERSION`.
     #[test]

@@ -41,6 +41,11 @@ impl Budget {
         self.exempt.set(self.exempt.get() - 1);
     }
 
+    /// The thread has ended: exemptions that it has forgotten are not the next one's.
+    pub(crate) fn reset(&self) {
+        self.exempt.set(0);
+    }
+
     pub(crate) fn is_exempt(&self) -> bool {
         self.exempt.get() > 0
     }

@@ -1,5 +1,6 @@
 //! A runtime that stops: who waits leaves, what was handed over goes on to the next, destructors do not hang.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -60,6 +61,29 @@ fn in_a_destructor(runtime: Runtime, f: impl FnOnce() + Send + 'static) {
     until(&come, 1);
     drop(runtime);
     assert_eq!(done.get(), 1, "the destructor has failed");
+}
+
+/// The select's frame is left by unwinding, the arms live on: the send has its message, and both are tried again.
+#[test]
+fn an_unwound_select_leaves_its_arms_as_they_were() {
+    for runtime in runtimes() {
+        let come = Count::default();
+        let left = Arc::new(std::sync::Mutex::new(None));
+        let (there, message) = (come.clone(), left.clone());
+        runtime.spawn(move || {
+            let ((tx, _rx), (_tx, rx)) = (channel::bounded(0), channel::bounded::<u8>(0));
+            let (mut send, mut recv) = (tx.sending(7), rx.receiving());
+            there.add();
+            let arms = AssertUnwindSafe(|| channel::select(&mut [&mut recv, &mut send]));
+            let stopped = catch_unwind(arms).expect_err("no arm is possible");
+            assert_eq!(channel::try_select(&mut [&mut recv, &mut send]), None);
+            *message.lock().unwrap() = send.into_message();
+            resume_unwind(stopped)
+        });
+        until(&come, 1);
+        drop(runtime);
+        assert_eq!(*left.lock().unwrap(), Some(7));
+    }
 }
 
 #[test]

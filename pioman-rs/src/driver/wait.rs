@@ -13,7 +13,7 @@
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-use marcel::{Latch, plumbing::Sleeper};
+use marcel::plumbing::{Alone, Sleeper};
 
 use crate::completion::one_shot::Completion;
 use crate::driver::core::{Debt, Driver, Leader};
@@ -293,7 +293,7 @@ impl Wait<'_> {
     }
 
     /// Sleeps once: until `latch`, with which the caller is registered, is set, until the deadline, or for no reason.
-    fn sleep_green(&self, latch: &Latch, until: Option<Instant>) {
+    fn sleep_green(&self, latch: Alone<'_>, until: Option<Instant>) {
         if marcel::is_stopping() {
             // The runtime stops: no virtual processor polls for us any more.
             self.driver.poll(Point::Wait);
@@ -307,7 +307,7 @@ impl Wait<'_> {
     /// As [`Wait::sleep_green`].
     fn sleep_kernel(
         &mut self,
-        latch: &Latch,
+        latch: Alone<'_>,
         method: Method,
         until: Option<Instant>,
         debt: &Debt<'_>,
@@ -367,7 +367,7 @@ impl Wait<'_> {
     fn lead(
         &self,
         leader: &Leader<'_>,
-        latch: &Latch,
+        latch: Alone<'_>,
         sleeper: &Sleeper,
         until: Option<Instant>,
     ) -> u64 {
@@ -394,7 +394,7 @@ impl Wait<'_> {
     /// for events by itself, at the pace of the tick. True if it has been chosen to lead.
     fn follow(
         &self,
-        latch: &Latch,
+        latch: Alone<'_>,
         sleeper: &Sleeper,
         until: Option<Instant>,
         leads: bool,

@@ -179,11 +179,23 @@ impl Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
+        let _end = End(self);
         if !self.detached {
             self.cancel();
             self.wait_for_call();
         }
-        self.block.detach(self.tasks());
+    }
+}
+
+/// The end of a handle that goes. A runtime that stops may unwind the first wait for the call; this waits to its end.
+struct End<'a>(&'a Handle);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        if !self.0.detached {
+            self.0.wait_for_call();
+        }
+        self.0.block.detach(self.0.tasks());
     }
 }
 

@@ -51,7 +51,7 @@ pub trait Operation {
     /// Takes the node out of the queue, unless it is out already.
     #[doc(hidden)]
     fn leave(&self);
-    /// Drops the node, which is out of the queue and was not chosen.
+    /// Drops the node, if there is one: it is out of the queue. An unsent message goes back to the arm.
     #[doc(hidden)]
     fn unprepare(&mut self);
     /// Takes the result from the node, which was chosen and served. False if the channel is disconnected, so that the
@@ -276,7 +276,9 @@ impl<T> Operation for Sending<'_, T> {
     }
 
     fn unprepare(&mut self) {
-        self.message = self.node.take().and_then(|node| node.waiter.take());
+        if let Some(node) = self.node.take() {
+            self.message = node.waiter.take();
+        }
     }
 
     fn finish(&mut self) -> bool {

@@ -132,27 +132,22 @@ fn attempt(arms: &mut [&mut dyn Arm], limits: Option<&Limits>) -> Option<Result<
         unlock_all(arms);
         return Some(Err(Outcome::TimedOut));
     };
-    for (arm, choice) in arms.iter_mut().zip(1..) {
+    let prepared = Prepared { arms };
+    for (arm, choice) in prepared.arms.iter_mut().zip(1..) {
         if arm.is_armed() {
             arm.prepare(&Chosen(&signal), choice);
         }
     }
     // From here on the arms are borrowed shared, as by the threads that find their nodes.
-    let waiting = Waiting { arms, signal: &signal };
+    let waiting = Waiting { arms: &*prepared.arms, signal: &signal };
     for arm in waiting.arms {
         // SAFETY: the lock is held, and `waiting` takes the node out before anything else happens to it.
         unsafe { arm.join() };
     }
     unlock_all(waiting.arms);
     let outcome = signal.sleep("select", limits);
-    let chosen = waiting.end(outcome);
-    for (at, arm) in arms.iter_mut().enumerate() {
-        if Some(at) != chosen {
-            arm.unprepare();
-        }
-    }
-    match chosen {
-        Some(at) => arms[at].finish().then_some(Ok(at)),
+    match waiting.end(outcome) {
+        Some(at) => prepared.arms[at].finish().then_some(Ok(at)),
         None => Some(Err(outcome)),
     }
 }
@@ -187,6 +182,18 @@ fn unlock_all(arms: &[&mut dyn Arm]) {
             // SAFETY: locked by `lock_all`.
             unsafe { arm.unlock() };
         }
+    }
+}
+
+/// Arms that may have nodes. Dropped after the nodes are out of the queues, also while the thread's stack is unwound: the
+/// arms outlive the signal that their nodes refer to, and an unsent message goes back to its arm.
+struct Prepared<'a, 'b> {
+    arms: &'a mut [&'b mut dyn Arm],
+}
+
+impl Drop for Prepared<'_, '_> {
+    fn drop(&mut self) {
+        self.arms.iter_mut().for_each(|arm| arm.unprepare());
     }
 }
 

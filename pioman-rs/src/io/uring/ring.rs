@@ -1,6 +1,6 @@
 //! The ring: see the module above.
 
-use std::io;
+use std::io::{self, Write};
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::{AtomicUsize, Ordering::*};
@@ -175,7 +175,9 @@ impl Uring {
                 // Forbidden since the ring was made (seccomp)? The entry is in the ring, and its memory in use.
                 _ => {
                     if !std::mem::replace(&mut said, true) {
-                        eprintln!(
+                        // Not `eprintln`, which may panic: the kernel owns the caller's memory.
+                        let _ = writeln!(
+                            io::stderr(),
                             "pioman: io_uring_enter: {error}; trying again (PIOM_URING=0 does without)"
                         );
                     }

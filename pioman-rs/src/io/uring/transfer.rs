@@ -14,6 +14,7 @@ use marcel::plumbing::budget;
 
 use super::Uring;
 use super::call::Call;
+use super::make::MOST_SUBMISSIONS;
 use super::slot::Slot;
 use crate::ltask::inside::is_inside;
 use crate::manager::Manager;
@@ -80,15 +81,17 @@ impl Transfer {
             && ring.knows(&call)
             && let Some(permit) = ring.permits().try_acquire()
         {
-            permit.forget(); // the transfer releases it when it is dropped
+            let by = By::Ring(ring.clone());
             // SAFETY: a permit is ours; the transfer keeps `inner` until the slot is complete, or for ever.
             unsafe { ring.submit(&call, &inner.slot) };
+            permit.forget(); // the transfer releases it when it is dropped
+            // From here on its drop waits for the kernel, whatever unwinds.
+            let transfer = Transfer { inner, manager: Some(manager.clone()), by };
             ring.poll();
-            if !inner.slot.done().is_done() {
+            if !transfer.has_ended() {
                 manager.ensure_watched();
             }
-            let by = By::Ring(ring.clone());
-            return Transfer { inner, manager: Some(manager.clone()), by };
+            return transfer;
         }
         let job = Job(Some(inner.clone()));
         if marcel::is_green() && !marcel::is_stopping() && manager.is_some() {
@@ -147,17 +150,21 @@ impl Transfer {
     /// The green thread, or the kernel thread.
     ///
     /// # Errors
-    /// The kernel's; `ECANCELED` after [`Transfer::cancel`], or when the runtime that was to make the call stops.
+    /// The kernel's; `ECANCELED` after [`Transfer::cancel`], or when the runtime that was to make the call stops, or when
+    /// the kernel gives the call up again and again.
     pub fn wait(mut self) -> (io::Result<usize>, Vec<u8>) {
         budget::spend();
+        let mut submissions = 1;
         loop {
             self.until(None);
             let result = self.inner.slot.result();
             let lost = result == -libc::ECANCELED && !self.inner.slot.was_asked();
+            let again = lost && submissions < MOST_SUBMISSIONS;
             // SAFETY: complete: no other thread touches it.
             let buffer = std::mem::take(unsafe { &mut *self.inner.buffer.get() });
-            if lost && matches!(self.by, By::Ring(_)) {
+            if again && matches!(self.by, By::Ring(_)) {
                 // The kernel thread that had submitted it has ended, and the kernel gave it up.
+                submissions += 1;
                 let (call, file) = (self.inner.call, self.inner.file.clone());
                 // SAFETY: the same call, file and buffer as the first time.
                 self = unsafe { Transfer::begin(file, buffer, |_, _| call) };
@@ -221,14 +228,23 @@ impl Transfer {
     }
 }
 
+/// The permit of a transfer that goes. Dropped after its end has been waited for, also when that wait is unwound.
+struct Permit<'a>(&'a By);
+
+impl Drop for Permit<'_> {
+    fn drop(&mut self) {
+        if let By::Ring(ring) = self.0 {
+            ring.permits().release();
+        }
+    }
+}
+
 impl Drop for Transfer {
     fn drop(&mut self) {
+        let _permit = Permit(&self.by);
         if !self.inner.slot.done().is_done() {
             self.cancel();
             self.to_the_end();
-        }
-        if let By::Ring(ring) = &self.by {
-            ring.permits().release();
         }
     }
 }
@@ -266,6 +282,50 @@ impl Drop for Job {
     fn drop(&mut self) {
         if let Some(inner) = self.0.take() {
             inner.slot.ended(Some(-libc::ECANCELED));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fs::File;
+    use crate::manager::runtime::Runtime;
+    use std::os::fd::OwnedFd;
+    use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+    fn permits(ring: &Uring) -> usize {
+        let taken: Vec<_> = std::iter::from_fn(|| ring.permits().try_acquire()).collect();
+        taken.len()
+    }
+
+    /// Threads that drop transfers wait for the ends when their runtime goes.
+    #[test]
+    fn a_drop_that_is_unwound_gives_its_permit_back() {
+        for _ in 0..20 {
+            let policy = crate::policy::by_name("always-block").unwrap();
+            let manager = Manager::builder().mode(marcel::Mode::Mono).uring(true).policy(policy);
+            let runtime = Runtime::build(manager, marcel::Runtime::builder()).unwrap();
+            let Some(ring) = runtime.manager().uring().cloned() else { return };
+            let all = permits(&ring);
+            let (reader, _writer) = io::pipe().unwrap();
+            let file = Arc::new(File::from(OwnedFd::from(reader)));
+            let dropping = Arc::new(AtomicUsize::new(0));
+            runtime.run(|| {
+                for _ in 0..8 {
+                    let (file, dropping) = (file.clone(), dropping.clone());
+                    drop(marcel::spawn(move || {
+                        let transfer = file.start_read(vec![0; 64]);
+                        dropping.fetch_add(1, SeqCst);
+                        drop(transfer);
+                    }));
+                }
+                while dropping.load(SeqCst) < 8 {
+                    marcel::yield_now();
+                }
+            });
+            drop(runtime);
+            assert_eq!(permits(&ring), all);
         }
     }
 }
