@@ -622,7 +622,10 @@ fn a_message_that_is_held_when_its_rank_leaves_is_not_received_any_more() {
         }
         let send = session.isend(1, 1, vec![7; 1 << 20])?;
         let left = |result: Result<(), Error>| {
-            assert!(matches!(result, Err(Error::PeerDied { cause: Cause::Left, .. })), "{result:?}");
+            assert!(
+                matches!(result, Err(Error::PeerDied { cause: Cause::Left, .. })),
+                "{result:?}"
+            );
         };
         left(send.wait().map(drop));
         let message = held.lock().unwrap().take().expect("the other rank has left it");
