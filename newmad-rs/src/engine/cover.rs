@@ -13,7 +13,7 @@
 //! 1. A caller that begins a request in a *covered* spell need not do anything; in any other spell it covers the spell
 //!    itself.
 //! 2. A request for which peers must ring for more packets than before begins another spell, since the bell was armed
-//!    for less; and so does the first one that is unattended, since the watcher looks at attended ones only now and then.
+//!    for less.
 //! 3. A copy that goes on needs a thread, not an event: a caller that leaves one covers the spell anew.
 //!
 //! Rejected: to rely on the caller that began the earlier request. It may be about to register a watcher, and skip that

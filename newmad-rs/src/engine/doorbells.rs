@@ -90,8 +90,9 @@ impl Doorbells {
     /// The peers need not ring.
     #[inline]
     pub(super) fn disarm(&self) {
-        self.bells.iter().for_each(|bell| bell.disarm());
-        self.ready.iter().for_each(|ready| ready.disarm());
+        for bell in &self.bells {
+            bell.disarm();
+        }
     }
 
     /// Takes away what has made the descriptor readable, and a ring that is under way.

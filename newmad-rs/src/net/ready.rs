@@ -41,35 +41,13 @@ const BATCH: usize = 64;
 pub(crate) struct Ready {
     epoll: OwnedFd,
     bits: Bits,
-    /// A thread has armed, and no poller has begun since.
-    armed: AtomicBool,
 }
 
 #[cfg(not(loom))]
 impl Ready {
     /// For descriptors with numbers below `descriptors`.
     pub(crate) fn new(descriptors: usize) -> Result<Ready, Error> {
-        let (epoll, bits) = (sys::epoll()?, Bits::new(descriptors * EACH));
-        Ok(Ready { epoll, bits, armed: AtomicBool::new(false) })
-    }
-
-    /// A thread sleeps on the descriptor from now on.
-    pub(crate) fn arm(&self) {
-        self.armed.store(true, Ordering::Relaxed);
-    }
-
-    /// A poller begins, which arms when it stops.
-    #[inline]
-    pub(crate) fn disarm(&self) {
-        if self.armed.load(Ordering::Relaxed) {
-            self.armed.store(false, Ordering::Relaxed);
-        }
-    }
-
-    /// Whether a thread may sleep on the descriptor: what it watches has to stay watched.
-    #[inline]
-    pub(crate) fn is_armed(&self) -> bool {
-        self.armed.load(Ordering::Relaxed)
+        Ok(Ready { epoll: sys::epoll()?, bits: Bits::new(descriptors * EACH) })
     }
 
     /// The descriptor to sleep on.

@@ -167,54 +167,10 @@ impl Pending {
     }
 
     #[inline]
-    fn publish(&mut self) {
+    fn publish(&self) {
         let outstanding = self.outstanding - self.from_beside;
         self.signals.outstanding.store(outstanding, Ordering::Relaxed);
         let ignorable = if self.tells_apart { 0 } else { self.short_receives };
-        let unattended = outstanding > ignorable;
-        if unattended && !self.signals.is_unattended() {
-            // What was pending until now is looked at seldom, and no thread is armed for it.
-            self.spell += 1;
-            self.watched_for = Rings::NONE;
-        }
-        self.signals.unattended.store(unattended, Ordering::Relaxed);
-    }
-}
-
-#[cfg(all(test, not(loom)))]
-mod tests {
-    use super::*;
-    use crate::request::Request;
-    use std::ptr::NonNull;
-
-    /// Over sockets an attended short receive is looked for seldom, so the watch for a long one ends with that one.
-    #[test]
-    fn who_is_unattended_after_a_while_without_such_begins_a_spell() {
-        let signals = Signals::new(2, 1).unwrap();
-        let mut pending = Pending::new(signals.clone(), false, Beside::NONE);
-        let (mut word, mut large) = ([0; 1], vec![0; 1 << 20]);
-        // SAFETY: the buffers outlive the requests.
-        let mut requests = unsafe {
-            [
-                Request::recv(1, 1, &raw mut word[..], true).attended(),
-                Request::recv(1, 2, &raw mut large[..], true).attended(),
-                Request::recv(1, 3, &raw mut large[..], true).attended(),
-            ]
-        };
-        // SAFETY: they stay where they are, and nobody else touches them.
-        let [short, first, second] =
-            requests.each_mut().map(|request| unsafe { Ref::new(NonNull::from(request)) });
-        pending.begin(short);
-        let alone = pending.spell(false);
-        assert!(!signals.is_unattended());
-        pending.begin(first);
-        let beside = pending.spell(false);
-        assert!(signals.is_unattended() && beside != alone);
-        pending.watch(false);
-        assert_eq!(pending.spell(false), beside, "it is watched");
-        pending.tally(first, false);
-        assert!(!signals.is_unattended());
-        pending.begin(second);
-        assert_ne!(pending.spell(false), beside, "the watch is over");
+        self.signals.unattended.store(outstanding > ignorable, Ordering::Relaxed);
     }
 }

@@ -5,8 +5,7 @@
 //! means that a socket is empty, unless its end was announced with what was read.
 //!
 //! An arrival on a watched socket costs the kernel a walk through the epoll descriptors above it. So a single
-//! peer's small socket is taken out while it is only ever polled, and a thread that arms puts it back. (It was taken out
-//! although a thread slept on it, if the program tested often enough.)
+//! peer's small socket is taken out while it is only ever polled, and a thread that arms puts it back.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
@@ -86,12 +85,7 @@ impl Readiness {
         if self.unarmed < STEADY {
             self.unarmed += 1;
             if self.unarmed == STEADY {
-                if self.ready.is_armed() {
-                    // Who polls only tests: another thread sleeps on the socket.
-                    self.unarmed = 0;
-                } else {
-                    self.watch_small(peers, false);
-                }
+                self.watch_small(peers, false);
             }
         }
     }
@@ -128,7 +122,6 @@ impl Readiness {
 
     /// A thread is about to sleep. Edges seen so far are forgotten; the round that follows reads what they stood for.
     pub(super) fn arm(&mut self, peers: &mut Peers) {
-        self.ready.arm();
         self.watch_all(peers);
         self.look_around(peers);
         if self.alone {

@@ -38,31 +38,6 @@ fn an_end_that_comes_with_the_last_packet_is_seen() {
     assert!(matches!(tcp.peek_small(2), Peek::Empty));
 }
 
-/// A thread sleeps on a single peer's socket while the program tests and tests; once a poller has begun, nobody does.
-#[test]
-fn a_socket_that_is_slept_on_stays_watched_however_often_it_is_polled() {
-    let (first, mut far, _far_large) = gate();
-    let mut tcp = Tcp::new(Box::new([None, Some(first)])).unwrap();
-    let ready = tcp.readiness.ready().clone();
-    let wakes = |far: &mut UnixStream| {
-        ready.collect();
-        far.write_all(&[0]).unwrap();
-        ready.collect()
-    };
-    tcp.arm(Rings::ALL);
-    for _ in 0..10_000 {
-        tcp.begin();
-    }
-    assert!(wakes(&mut far), "a thread sleeps on it");
-    ready.disarm();
-    for _ in 0..10_000 {
-        tcp.begin();
-    }
-    assert!(!wakes(&mut far), "it is only polled");
-    tcp.arm(Rings::ALL);
-    assert!(wakes(&mut far), "a thread sleeps on it again");
-}
-
 /// The name of a connection's congestion control.
 fn congestion(socket: &OwnedFd) -> String {
     let mut name = [0u8; 16];
