@@ -48,13 +48,14 @@ fn take(win: &Win, ranks: &[usize], exclusive: bool) -> Result<(), Fault> {
     match &win.way {
         Way::Memory { segment, processes } => {
             let entered = |member: usize| &segment.locks(member).entered;
+            let own = entered(win.comm.rank() as usize);
             for (taken, &rank) in ranks.iter().enumerate() {
-                entered(win.comm.rank() as usize).fetch_add(1, Ordering::SeqCst);
-                // Who died without a lock hinders nobody. (Any death was an error of whoever waited then, and its ticket lost.)
+                own.fetch_add(1, Ordering::SeqCst);
+                // A member that died without a lock hinders no other. (Each waiter left at any death, and its ticket was lost.)
                 let hinders = |member| member == rank || entered(member).load(Ordering::SeqCst) > 0;
                 let alive = || processes.check_those(hinders);
                 if let Err(fault) = segment.locks(rank).epoch.lock(exclusive, &alive) {
-                    entered(win.comm.rank() as usize).fetch_sub(1, Ordering::SeqCst);
+                    own.fetch_sub(1, Ordering::SeqCst);
                     give_back(win, &ranks[..taken], exclusive)?;
                     return Err(fault);
                 }
@@ -69,9 +70,10 @@ fn take(win: &Win, ranks: &[usize], exclusive: bool) -> Result<(), Fault> {
 fn give_back(win: &Win, ranks: &[usize], exclusive: bool) -> Result<(), Fault> {
     match &win.way {
         Way::Memory { segment, .. } => {
+            let own = &segment.locks(win.comm.rank() as usize).entered;
             for &rank in ranks {
                 segment.locks(rank).epoch.unlock(exclusive);
-                segment.locks(win.comm.rank() as usize).entered.fetch_sub(1, Ordering::SeqCst);
+                own.fetch_sub(1, Ordering::SeqCst);
             }
             Ok(())
         }

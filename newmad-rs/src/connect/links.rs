@@ -80,15 +80,18 @@ impl Links {
         &mut self.links[rail * self.size + peer as usize]
     }
 
-    /// The states of the links with a peer.
-    pub(super) fn with(&self, peer: u32) -> impl Iterator<Item = State> {
-        self.links.iter().skip(peer as usize).step_by(self.size).map(|link| link.state)
+    fn all_with(&self, peer: u32) -> impl Iterator<Item = &Link> {
+        self.links.iter().skip(peer as usize).step_by(self.size)
+    }
+
+    /// Whether a link with that peer is open.
+    pub(super) fn any_open(&self, peer: u32) -> bool {
+        self.all_with(peer).any(|link| link.state == State::Open)
     }
 
     /// Whether a link with that peer is there, is being made, or is wanted.
     pub(super) fn any_to_come(&self, peer: u32) -> bool {
-        let mut links = self.links.iter().skip(peer as usize).step_by(self.size);
-        links.any(|link| link.state != State::Closed || link.wanted)
+        self.all_with(peer).any(|link| link.state != State::Closed || link.wanted)
     }
 
     /// No link with that peer is wanted any more.

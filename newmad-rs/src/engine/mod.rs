@@ -334,7 +334,7 @@ impl Engine {
                     return None;
                 }
                 // No event brings a copy that this request has begun: its announcement had come before.
-                if self.covered.is(spell) && !core.copies_some() {
+                if self.covered.is(spell) && core.copies.is_empty() {
                     core.call_for_held();
                     return None;
                 }

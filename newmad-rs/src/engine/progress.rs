@@ -87,13 +87,7 @@ impl<D: Driver> Core<D> {
     /// Whether there is something to be done that no event has to bring: copies, and what waits to be sent.
     #[inline]
     pub(crate) fn has_work(&self) -> bool {
-        self.copies_some() || self.gates.backlog > 0
-    }
-
-    /// Whether copies go on.
-    #[inline]
-    pub(crate) fn copies_some(&self) -> bool {
-        !self.copies.is_empty()
+        !self.copies.is_empty() || self.gates.backlog > 0
     }
 
     /// As `progress`, by a thread that does not look again: if there was something, there may be more, so whatever thread

@@ -7,8 +7,8 @@
 //!             shared:    until read == ticket, read++     all before have unlocked, or share
 //!   unlock    exclusive: read++, write++        shared: write++
 //! ```
-//! A waiter that is told that whoever is before it may be dead leaves with an error. Its ticket is lost, and the lock works
-//! no more: whoever answers for the callers tells all later waiters the same.
+//! A waiter leaves with an error when its caller's `alive` says that a member with an earlier ticket may be dead. The
+//! waiter's ticket is lost then, and the lock works no more: `alive` has to tell all later waiters the same.
 //!
 //! Sleeping: a waiter counts itself in `sleepers` and then looks at its word; an unlocker changes the word and then
 //! looks at `sleepers`. All four are sequentially consistent, so at least one sees the other. The kernel compares the

@@ -47,7 +47,7 @@ impl<L: Default> Guarded<L> {
     }
 
     /// # Safety
-    /// Nobody counts meanwhile.
+    /// No thread counts meanwhile.
     unsafe fn value(&self) -> u32 {
         // SAFETY: the caller's promise.
         self.value.with(|n| unsafe { *n })

@@ -153,8 +153,9 @@ impl Driver {
         }
         if sources.unattended_of(u64::MAX) != 0 {
             self.background.visits.count();
+            self.arm_unattended(Point::Library, &sources);
         }
-        self.arm(Point::Library, &sources);
+        self.look_seldom(&sources);
         if pending & self.ticking() != 0
             && let Some(load) = self.machine.load()
         {
@@ -166,8 +167,11 @@ impl Driver {
     /// answer while an owner stays away, and cannot wake a thread of this process.
     #[inline]
     fn look_seldom(&self, sources: &Pinned<'_>) {
+        if self.background.looks_seldom() || !self.machine.has_watcher() {
+            return;
+        }
         let attended = sources.pending_of(u64::MAX) & !sources.unattended_of(u64::MAX);
-        if attended != 0 && self.machine.has_watcher() && self.background.ask_seldom() {
+        if attended != 0 && self.background.ask_seldom() {
             self.machine.call_watcher();
         }
     }
@@ -194,8 +198,8 @@ impl Driver {
     /// Returns when each unattended source has a poller (which arms when it stops), or a kernel thread sleeps on it,
     /// armed, or a tick will find its events; the watcher looks at the others now and then, where something pends.
     ///
-    /// (It did so only for who left a request behind. Who came to rely on a watch that was armed for another request lost
-    /// it with that one's event: a receive whose sender waited for an answer was found when its owner came back.)
+    /// (The watcher did so only when a thread had left a request behind. A thread that relied on a watch armed for another
+    /// request lost it with that one's event: a receive whose sender waited for an answer was found when its owner came back.)
     pub(super) fn arm(&self, point: Point, sources: &Pinned<'_>) {
         self.arm_unattended(point, sources);
         self.look_seldom(sources);

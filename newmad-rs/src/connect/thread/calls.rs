@@ -225,7 +225,7 @@ impl Thread {
                 link.tries += 1;
                 let tries = link.tries;
                 let late = self.links.is_late(rail, peer, self.timeouts, Instant::now());
-                if self.links.with(peer).any(|state| state == State::Open) {
+                if self.links.any_open(peer) {
                     self.later(REST, Later::Call(rail, peer));
                 } else if refused && self.is_leaving(peer) {
                     // It has ended, after all that it sends was acknowledged.

@@ -162,7 +162,7 @@ impl Thread {
         self.handshakes
             .retain(|_, handshake| handshake.called.is_none_or(|(called, _)| called != peer));
         self.partial.retain(|&(_, from), _| from != peer);
-        let open = self.links.with(peer).any(|state| state == State::Open);
+        let open = self.links.any_open(peer);
         for rail in 0..self.rails.len() {
             self.messages.forget(rail, peer);
             let link = self.links.get_mut(rail, peer);
