@@ -113,6 +113,8 @@ pub(super) fn value(key: &str, value: &Value) -> String {
         ("way", "calls") => "a process each, polling in calls only",
         ("op", "inline") => "inline",
         ("op", "thread") => "own thread",
+        ("op", "write_all") => "collective write",
+        ("op", "read_all") => "collective read",
         ("workers", "all") => "all cores",
         ("workers", _) => return count("worker", "workers"),
         ("window", "1") => "one at a time",

@@ -242,7 +242,16 @@ fn draw(picture: &Picture, lines: &[Line]) -> Vec<String> {
                 let without = [*apart, *untold].concat();
                 let bars: Vec<(String, &Line)> =
                     group.iter().map(|&line| (label(line, &group, &without), line)).collect();
-                plot::bars(&title, &unit, &bars)
+                // As many in each picture, as far as that goes.
+                let pictures = bars.len().div_ceil(plot::MOST_BARS);
+                for (index, part) in bars.chunks(bars.len().div_ceil(pictures)).enumerate() {
+                    let title = match pictures {
+                        1 => title.clone(),
+                        all => format!("{title} ({} of {all})", index + 1),
+                    };
+                    all.push(plot::bars(&title, &unit, part));
+                }
+                continue;
             }
             Picture::Heat { x, y, .. } => {
                 let sorted = |key: &str| {

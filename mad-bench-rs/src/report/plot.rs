@@ -275,8 +275,12 @@ fn styles<'a>(libraries: impl Iterator<Item = &'a str>) -> Vec<Style> {
     styles
 }
 
-/// A bar for each line, with its label.
+/// How many bars a picture has room for: the labels of more would overlap.
+pub(crate) const MOST_BARS: usize = 12;
+
+/// A bar for each line, with its label; [`MOST_BARS`] at the most.
 pub(crate) fn bars(title: &str, unit: &str, bars: &[(String, &Line)]) -> String {
+    debug_assert!(bars.len() <= MOST_BARS);
     if bars.is_empty() {
         return String::new();
     }
@@ -289,18 +293,28 @@ pub(crate) fn bars(title: &str, unit: &str, bars: &[(String, &Line)]) -> String 
     let left = (longest(bars.iter().map(|(label, _)| label.as_str())) + 10.0).clamp(20.0, 175.0);
     let right = longest(values.iter().map(String::as_str)) + 8.0;
     let place = |figure: f64| left + axis.place(figure) * (WIDTH - left - right);
-    let fits = |marks: &[f64]| {
-        let ends = |mark: f64| {
-            let half = width(&label(mark, unit)) / 2.0;
-            (place(mark) - half, place(mark) + half)
-        };
-        let apart = marks.windows(2).all(|two| ends(two[0]).1 + 5.0 < ends(two[1]).0);
-        apart && marks.iter().all(|&mark| ends(mark).1 <= WIDTH)
+    let ends = |mark: f64| {
+        let half = width(&label(mark, unit)) / 2.0;
+        (place(mark) - half, place(mark) + half)
     };
-    // As many labels as there is room for.
+    let apart = |before: f64, mark: f64| ends(before).1 + 1.0 < ends(mark).0;
+    let fits = |marks: &[f64]| {
+        marks.windows(2).all(|two| apart(two[0], two[1]))
+            && marks.iter().all(|&mark| ends(mark).1 <= WIDTH)
+    };
+    // As many labels as there is room for; where even steps leave too many, those that have room.
     let marks = (2..=6).rev().map(|most| axis.ticks(most)).find(|marks| fits(marks));
+    let marks = marks.unwrap_or_else(|| {
+        let mut marks = Vec::new();
+        for mark in axis.ticks(2) {
+            if ends(mark).1 <= WIDTH && marks.last().is_none_or(|&last| apart(last, mark)) {
+                marks.push(mark);
+            }
+        }
+        marks
+    });
     let mut out = String::new();
-    for mark in marks.unwrap_or_else(|| axis.ticks(2)) {
+    for mark in marks {
         let x = place(mark);
         let _ = write!(out, "<path class='grid' d='M{x:.1} {TOP}V{:.1}'/>", HEIGHT - bottom + 4.0);
         tick(&mut out, (x, HEIGHT - 8.0), "middle", &label(mark, unit));
@@ -426,13 +440,35 @@ mod tests {
             [Series { name: "x".into(), library: String::new(), points: vec![(4.0, &one)] }];
         let pictures = [
             bar(1),
-            bar(12),
+            bar(MOST_BARS),
             curves("t", "size", "us", Middle::Median, &series),
             heat("t", ("size", &[1, 2]), ("compute_us", &[1, 2, 3, 4]), |_, _| Some(0.5)),
         ];
         for picture in pictures {
             assert!(picture.contains(&format!("viewBox='0 0 {WIDTH} {HEIGHT}'")), "{picture}");
         }
+    }
+
+    /// From 100 µs to 100 ms beside long names: four labels, which have no room, and whose every second would be two.
+    #[test]
+    fn labels_of_an_axis_never_overlap() {
+        let lines = [137e3, 18e6].map(|time| line("access_time", &[("size", "8")], time));
+        let named: Vec<(String, &Line)> =
+            lines.iter().map(|line| ("openmpi, accumulate".to_owned(), line)).collect();
+        let picture = bars("t", "ns", &named);
+        let ends: Vec<(f64, f64)> = picture
+            .split("class='tick'")
+            .skip(1)
+            .map(|text| {
+                let x = text.split_once("x='").and_then(|(_, text)| text.split_once('\''));
+                let x: f64 = x.expect("a place").0.parse().expect("a number");
+                let inside = text.split_once('>').and_then(|(_, text)| text.split_once('<'));
+                let half = width(inside.expect("a text").0) / 2.0;
+                (x - half, x + half)
+            })
+            .collect();
+        assert!(ends.len() >= 3, "{picture}");
+        assert!(ends.windows(2).all(|two| two[0].1 < two[1].0), "{ends:?}");
     }
 
     proptest! {
