@@ -34,6 +34,7 @@ use crate::task::park;
 use crate::task::park::is_stopping;
 use crate::task::spawn::Builder;
 use crate::tcb::block::Tcb;
+use crate::tcb::payload::drop_panic;
 
 /// What the threads of a scope and its owner share.
 struct Count {
@@ -106,7 +107,7 @@ impl<T> Drop for Packet<T> {
         }
         let mut panicked = matches!(result, Some(Err(_)));
         if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(result))) {
-            std::mem::forget(payload);
+            drop_panic(payload);
             panicked = true;
         }
         if panicked {

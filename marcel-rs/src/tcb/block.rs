@@ -26,7 +26,7 @@ use crate::tcb::interrupt_flag::InterruptFlag;
 use crate::tcb::join_word::JoinWord;
 use crate::tcb::locals::Locals;
 use crate::tcb::park_word::ParkWord;
-use crate::tcb::payload::Payload;
+use crate::tcb::payload::{Payload, drop_panic};
 use crate::tcb::traits::{Panics, Traits};
 
 /// Control block of one thread; see the module's description. Blocks are neighbours in memory, and their
@@ -230,9 +230,9 @@ impl Tcb {
     pub(crate) fn discard_payload(&self) {
         // SAFETY: the caller owns the thread.
         let drop = || unsafe { self.own.payload.discard() };
-        // The panic hook has said what there is to say; the panic payload's destructor might panic as well.
+        // The panic hook has said what there is to say.
         if let Err(panic) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(drop)) {
-            std::mem::forget(panic);
+            drop_panic(panic);
         }
     }
 

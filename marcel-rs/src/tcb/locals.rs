@@ -5,6 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::null_mut;
 
 use crate::os::signal::AllBlocked;
+use crate::tcb::payload::drop_panic;
 
 /// The value has been destroyed, or is being.
 const GONE: *mut Header = std::ptr::without_provenance_mut(1);
@@ -131,7 +132,7 @@ impl Locals {
                 self.set((*header).index, GONE);
                 // The panic hook has said why; the values that remain are destroyed all the same.
                 if let Err(payload) = catch_unwind(AssertUnwindSafe(|| ((*header).drop)(header))) {
-                    std::mem::forget(payload);
+                    drop_panic(payload);
                 }
             }
         }

@@ -5,6 +5,7 @@
 //! that it might not get.
 
 use std::alloc::{self, Layout};
+use std::any::Any;
 use std::cell::{Cell, UnsafeCell};
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
@@ -169,6 +170,13 @@ impl Payload {
     }
 }
 
+/// Drops what a panic carried. Its destructor might panic as well; then what that one carried is leaked.
+pub(crate) fn drop_panic(carried: Box<dyn Any + Send>) {
+    if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(carried))) {
+        std::mem::forget(another);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -225,6 +233,21 @@ mod tests {
             payload.take_result::<()>()
         };
         assert_eq!(*result.unwrap().unwrap_err().downcast::<i32>().unwrap(), 7);
+    }
+
+    #[test]
+    fn what_a_panic_carried_is_dropped_and_may_panic_itself() {
+        struct Carried(std::sync::Arc<()>, bool);
+        impl Drop for Carried {
+            fn drop(&mut self) {
+                assert!(!self.1, "in the destructor of what a panic carried, as planned");
+            }
+        }
+        let alive = std::sync::Arc::new(());
+        for panics in [false, true] {
+            drop_panic(Box::new(Carried(alive.clone(), panics)));
+        }
+        assert_eq!(std::sync::Arc::strong_count(&alive), 1);
     }
 
     /// What needs more than memory can hold is given back. (AddressSanitizer's shadow of such a value is more than
