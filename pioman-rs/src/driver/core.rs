@@ -46,8 +46,6 @@ pub(crate) struct Driver {
     pub(super) offers: Offers,
     /// Threads inside a wait; counted only while progress outside calls is off.
     pub(super) waiting: AtomicUsize,
-    /// Kernel threads that sleep in a wait ask for short time slices.
-    pub(super) prefers_waiters: bool,
 }
 
 impl Driver {
@@ -59,7 +57,6 @@ impl Driver {
         advisor: Advisor,
         tasks: Arc<Tasks>,
         ledger: Ledger,
-        prefers_waiters: bool,
     ) -> io::Result<Driver> {
         Ok(Driver {
             machine,
@@ -76,7 +73,6 @@ impl Driver {
             helper: Helper::new(),
             offers: Offers::default(),
             waiting: AtomicUsize::new(0),
-            prefers_waiters,
         })
     }
 

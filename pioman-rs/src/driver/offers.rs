@@ -93,6 +93,9 @@ impl Offers {
             self.every.store(SELDOM, Relaxed);
             return Duration::ZERO;
         }
+        if machine.is_oversubscribed {
+            machine.short_slices.ask();
+        }
         let before = Instant::now();
         let taken = match self.is_trusted() {
             true => None,

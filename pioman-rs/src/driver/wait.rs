@@ -10,7 +10,6 @@
 //! A green thread that is to sleep parks: its virtual processor, if it has nothing else to do, leads (`idle`). A plain
 //! kernel thread leads itself; if another thread does, it becomes a *follower*.
 
-use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use marcel::plumbing::{Alone, Sleeper};
@@ -313,9 +312,7 @@ impl Wait<'_> {
         debt: &Debt<'_>,
     ) {
         let Some(sleeper) = marcel::plumbing::current_sleeper() else { return };
-        if self.driver.prefers_waiters {
-            prefer_waiter();
-        }
+        self.driver.machine.short_slices.ask();
         let _shown = marcel::diagnosis::waiting("I/O");
         let period = || Instant::now() + self.driver.machine.tick_period;
         // Tasks that no virtual processor runs: at the pace of the tick.
@@ -422,21 +419,6 @@ impl Wait<'_> {
             leadership.followers.wake_one();
         }
         chosen
-    }
-}
-
-std::thread_local! {
-    static PREFERRED: Cell<bool> = const { Cell::new(false) };
-}
-
-/// A kernel thread that is about to sleep for the first time asks for a short time slice: beside threads of the program
-/// that compute it would be woken when theirs are over. (A 4-byte message of an MPI program took 42 to 53 ms at a
-/// random moment beside 32 computing threads on one core; now 6 to 13.) A thread whose scheduling the program has
-/// chosen is left alone.
-fn prefer_waiter() {
-    // SAFETY: no pointers; 0 is the calling thread.
-    if !PREFERRED.replace(true) && unsafe { libc::sched_getscheduler(0) } == libc::SCHED_OTHER {
-        let _ = marcel::plumbing::lwp::prefer_current_thread();
     }
 }
 

@@ -21,6 +21,7 @@ use crate::progress::point::Points;
 use crate::progress::policy::contract::{Limit, Policy};
 use crate::progress::policy::select::{self, Selection};
 use crate::progress::registry::Registry;
+use crate::progress::short_slices::ShortSlices;
 
 /// How long idle virtual processors poll for light tasks that wait for something, unless the knob says.
 const TASKS_SPIN: Duration = Duration::from_micros(50);
@@ -149,12 +150,13 @@ impl Builder {
         let tree = Tree::new(tick_period, spin)?;
         #[cfg(test)]
         let tree = self.tasks.unwrap_or(tree);
-        let machine = Arc::new(Machine::new(mode, points, limit, tick_period));
+        let slices = ShortSlices::asked_for(prefers_waiters);
+        let machine = Arc::new(Machine::new(mode, points, limit, tick_period, slices));
         let tasks = Arc::new(Tasks::new(machine.clone(), tree));
         let registry = Registry::new(self.times.unwrap_or(stats));
         let advisor = Advisor::new(machine.clone(), policies);
         let ledger = Ledger::new(stats);
-        let driver = Driver::new(machine, registry, advisor, tasks, ledger, prefers_waiters);
+        let driver = Driver::new(machine, registry, advisor, tasks, ledger);
         let driver = Arc::new(driver.map_err(os("making an epoll set"))?);
         if stats {
             let driver: Weak<Driver> = Arc::downgrade(&driver);

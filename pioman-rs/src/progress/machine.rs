@@ -9,6 +9,7 @@ use marcel::{Load, Mode, topology};
 
 use crate::progress::point::Points;
 use crate::progress::policy::contract::{Limit, Snapshot};
+use crate::progress::short_slices::ShortSlices;
 use crate::progress::wake_up::WakeUp;
 
 /// The settings of a manager, the runtime that it serves, and the kernel threads that it has.
@@ -22,6 +23,7 @@ pub(crate) struct Machine {
     pub(crate) wake_up: WakeUp,
     /// More processes of this job run on this machine than there are cores for them.
     pub(crate) is_oversubscribed: bool,
+    pub(crate) short_slices: ShortSlices,
     /// The runtime's virtual processors, once there is a runtime that has any.
     load: OnceLock<Load>,
     /// Where the background watcher sleeps, once it runs.
@@ -31,7 +33,13 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    pub(crate) fn new(mode: Mode, points: Points, limit: Limit, tick_period: Duration) -> Machine {
+    pub(crate) fn new(
+        mode: Mode,
+        points: Points,
+        limit: Limit,
+        tick_period: Duration,
+        short_slices: ShortSlices,
+    ) -> Machine {
         Machine {
             mode,
             points,
@@ -39,6 +47,7 @@ impl Machine {
             tick_period,
             wake_up: WakeUp::new(),
             is_oversubscribed: topology::is_oversubscribed(),
+            short_slices,
             load: OnceLock::new(),
             watcher: OnceLock::new(),
             dedicated: AtomicUsize::new(0),

@@ -8,6 +8,7 @@
 //! | `point` | where events are looked for |
 //! | `policy` | the method of detection for each request |
 //! | `machine`, `wake_up` | the virtual processors and kernel threads that there are; the cost of a wake-up |
+//! | `short_slices` | threads that wait ask the kernel for short time slices |
 //! | `advisor` | asks a source's policy |
 //! | `counts`, `histogram` | polls, hits and times |
 
@@ -26,6 +27,8 @@ pub(crate) mod policy;
 pub(crate) mod pollers;
 #[cfg(not(loom))]
 pub(crate) mod registry;
+#[cfg(not(loom))]
+pub(crate) mod short_slices;
 #[cfg(not(loom))]
 pub(crate) mod source;
 #[cfg(not(loom))]
