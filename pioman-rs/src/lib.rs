@@ -85,6 +85,7 @@ pub use crate::ltask::internals;
 #[cfg(not(loom))]
 pub use crate::{
     completion::notifier::{Notifier, Watched},
+    driver::offers::Glance,
     error::Error,
     fault::faults,
     io::uring::{FileEngine, transfer::Transfer},

@@ -187,11 +187,12 @@ impl Session {
                 core.look_for(mine, from, tag, take)
             })
         };
+        let glance = self.inner().manager.glance();
         let mut found = look();
         if matches!(found, Ok(None)) && engine.calls(mine).look() {
             found = look();
         }
-        self.inner().manager.looked(!matches!(found, Ok(None)));
+        self.inner().manager.glanced(glance, !matches!(found, Ok(None)));
         found
     }
 }

@@ -418,10 +418,11 @@ impl Inner {
     /// Polls for a caller that does not wait: what the engine lacks it gets. Whether there were some.
     #[inline]
     pub(crate) fn look(&self) -> bool {
+        let glance = self.manager.glance();
         let any = self.manager.poll(Point::Library);
         let resumed = self.calls().look();
         let found = self.engine.feed_if_starved() || any || resumed;
-        self.manager.looked(found);
+        self.manager.glanced(glance, found);
         found
     }
 

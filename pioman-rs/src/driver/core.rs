@@ -16,7 +16,7 @@ use crate::driver::idle_poller::IdlePoller;
 use crate::driver::interrupt::ask_for_signal;
 use crate::driver::leadership::Leadership;
 use crate::driver::methods::{Methods, Plan};
-use crate::driver::offers::Offers;
+use crate::driver::offers::{Glance, Offers};
 use crate::ltask::scheduler::Tasks;
 use crate::observe::ledger::{Ledger, Tells};
 use crate::observe::{Counters, SourceCounters};
@@ -100,6 +100,18 @@ impl Driver {
     #[inline]
     pub(crate) fn looked(&self, found: bool) -> Duration {
         self.offers.looked(found, &self.machine)
+    }
+
+    /// A look of a program that does not wait begins ([`Offers::glance`]).
+    #[inline]
+    pub(crate) fn glance(&self) -> Glance {
+        self.offers.glance()
+    }
+
+    /// It has ended ([`Offers::glanced`]).
+    #[inline]
+    pub(crate) fn glanced(&self, glance: Glance, found: bool) {
+        self.offers.glanced(glance, found, &self.machine);
     }
 
     /// Whether the core of a thread that polls is wanted by others: every compute virtual processor is busy, or other

@@ -73,7 +73,7 @@ mod leadership;
 #[cfg(not(loom))]
 mod methods;
 #[cfg(not(loom))]
-mod offers;
+pub(crate) mod offers;
 #[cfg(not(loom))]
 mod polling_mode;
 #[cfg(not(loom))]

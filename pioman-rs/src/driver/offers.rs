@@ -23,6 +23,11 @@
 //! A wait looks for as long as its policy says, and then sleeps, which in a crowd costs two switches more than an offer.
 //! So the time of an offer after which the core is back soon is no part of the looking.
 //!
+//! A program that computes and tests in passing ([`Glance`]) has work for the core, so it does not offer it each time: only if
+//! it had looked just before as well, as a loop around `MPI_Test` does, or once in a short time slice. (A search by eight
+//! ranks on two cores that looks every 5 µs took 2.3 ms and now 1.9, a Monte-Carlo transport that looks every 3 µs 3.9 ms
+//! and now 2.5.)
+//!
 //! What is found takes little from the count: in a crowd, too, some messages are there at the first look, and with a
 //! count that began anew the offers would never begin.
 //!
@@ -32,8 +37,10 @@
 //! time of an offer for a sign that it was taken (what is long on one machine is short on the next).
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
+
+use marcel::plumbing::lwp::SHORT_SLICE;
 
 use crate::progress::machine::Machine;
 
@@ -56,6 +63,10 @@ const LONGEST_WAKE_UP: Duration = Duration::from_micros(8);
 /// So long the cores of one wait may have been others' at the most before that counts: an end is late else.
 pub(super) const MOST_AWAY: Duration = Duration::from_millis(1);
 
+/// What computes for longer between two looks does not wait for what it looks for. A loop around a test takes some hundred
+/// nanoseconds.
+const LOOP: Duration = Duration::from_micros(1);
+
 /// When the next offer is due. A cache line of its own: threads that look write to it.
 #[repr(align(64))]
 pub(super) struct Offers {
@@ -65,12 +76,30 @@ pub(super) struct Offers {
     every: AtomicU32,
     /// Offers since the last that found out whether they are taken.
     trusted: AtomicU32,
+    /// When the last glance in a crowd ended, and when the last that might offer the core did: in nanoseconds since `begun`.
+    glanced: AtomicU64,
+    offered: AtomicU64,
+    begun: Instant,
+}
+
+/// A look of a program that does not wait, from its begin to its end.
+#[derive(Clone, Copy, Debug)]
+pub struct Glance {
+    /// The program has computed before, and the core has been offered of late.
+    in_passing: bool,
 }
 
 impl Default for Offers {
     fn default() -> Offers {
         let zero = || AtomicU32::new(0);
-        Offers { vain: zero(), every: AtomicU32::new(SELDOM), trusted: zero() }
+        Offers {
+            vain: zero(),
+            every: AtomicU32::new(SELDOM),
+            trusted: zero(),
+            glanced: AtomicU64::new(0),
+            offered: AtomicU64::new(0),
+            begun: Instant::now(),
+        }
     }
 }
 
@@ -83,6 +112,41 @@ impl Offers {
             return Duration::ZERO;
         }
         self.make(machine)
+    }
+
+    /// A glance begins.
+    #[inline]
+    pub(super) fn glance(&self) -> Glance {
+        Glance { in_passing: self.are_taken() && self.is_in_passing(self.now()) }
+    }
+
+    /// As [`Offers::looked`], at the end of a glance.
+    #[inline]
+    pub(super) fn glanced(&self, glance: Glance, found: bool, machine: &Machine) {
+        if found || !glance.in_passing {
+            self.looked(found, machine);
+        }
+        if self.are_taken() {
+            self.note(found, !glance.in_passing);
+        }
+    }
+
+    fn is_in_passing(&self, now: u64) -> bool {
+        let since = |then: &AtomicU64| Duration::from_nanos(now.saturating_sub(then.load(Relaxed)));
+        since(&self.glanced) > LOOP && since(&self.offered) < SHORT_SLICE
+    }
+
+    /// A glance has ended. The one that follows an event is no loop: the program was busy with it.
+    fn note(&self, found: bool, offered: bool) {
+        let now = self.now();
+        self.glanced.store(if found { 0 } else { now }, Relaxed);
+        if offered && !found {
+            self.offered.store(now, Relaxed);
+        }
+    }
+
+    fn now(&self) -> u64 {
+        self.begun.elapsed().as_nanos() as u64
     }
 
     #[cold]
@@ -219,6 +283,19 @@ mod tests {
         of.made(Some(true), true);
         let trusted = (0..10 * PROBED).filter(|_| of.is_trusted()).count() as u32;
         assert_eq!(trusted, 10 * (PROBED - 1));
+    }
+
+    #[test]
+    fn a_glance_is_in_passing_if_the_program_has_computed_and_the_core_was_offered_of_late() {
+        let of = Offers::default();
+        let us = |n: u64| n * 1_000;
+        of.glanced.store(us(1_000), Relaxed);
+        of.offered.store(us(1_000), Relaxed);
+        assert!(!of.is_in_passing(us(1_000) + 200), "a loop");
+        assert!(of.is_in_passing(us(1_005)), "it has computed");
+        of.glanced.store(us(1_099), Relaxed);
+        assert!(!of.is_in_passing(us(1_101)), "a time slice has passed since an offer");
+        assert!(!of.glance().in_passing, "there is no crowd");
     }
 
     #[test]

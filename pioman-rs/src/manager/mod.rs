@@ -26,6 +26,7 @@ use marcel::plumbing::budget;
 use crate::completion::one_shot::Completion;
 use crate::driver::core::Driver;
 use crate::driver::dedicated_threads::DedicatedThreads;
+use crate::driver::offers::Glance;
 use crate::driver::wait;
 use crate::driver::watcher::SpareThreads;
 use crate::ltask::counts::TaskCounts;
@@ -277,5 +278,27 @@ impl Manager {
     #[inline]
     pub fn looked(&self, found: bool) -> Duration {
         self.driver.looked(found)
+    }
+
+    /// The caller, which does not wait, begins to look for events: a test. [`Manager::glanced`] follows.
+    ///
+    /// # Context
+    /// Not a signal handler.
+    ///
+    /// # Blocking
+    /// No thread.
+    ///
+    /// # Wakes
+    /// No thread.
+    #[inline]
+    pub fn glance(&self) -> Glance {
+        self.driver.glance()
+    }
+
+    /// As [`Manager::looked`], at the end of a look that began with [`Manager::glance`]: a caller that computes between its
+    /// looks keeps its core for most of them.
+    #[inline]
+    pub fn glanced(&self, glance: Glance, found: bool) {
+        self.driver.glanced(glance, found);
     }
 }
