@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Tests marcel on the back ends of the switch that are not the default (marcel-rs/src/context): corosensei, and
+# Tests marcel on the back ends of the switch that are not the default (marcel-rs/src/stack): corosensei, and
 # Boost.Context by the crate `context`, which needs a C compiler.
 #
 #   ci/back-ends.sh [arguments of cargo test]        (all tests of marcel, without arguments)

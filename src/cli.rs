@@ -23,13 +23,13 @@ Examples:
   mad demo                            the main result, in under a minute
   mad bench overlap --driver shm      measure: which side waits while the other computes
   mad sample                          measure the rails of this machine, for sessions to choose by
-  mad report -o report.html           all experiments, in one page
+  mad report -o report.html           all experiments but control-messages, in one page
   mad trace DIR -o out.json           a picture of what a run did, for Perfetto
   mad topo                            the cores that may be used
   mad knobs                           the environment variables that tune the library
   mad doctor                          what this machine offers, and what to do about each lack
 
-Exit status: 0 success, 1 a run failed, 2 wrong usage.")]
+Exit status: 0 success, 1 a run failed, 2 wrong usage, 130 interrupted (bench, report).")]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -45,7 +45,7 @@ enum Command {
     Sample(sample::SampleArgs),
     /// Show the main result in under a minute
     Demo(demo::DemoArgs),
-    /// Run all experiments and write one page about them
+    /// Run all experiments but control-messages and write one page about them
     Report(report::ReportArgs),
     /// Make a picture, or tables, of what a run has recorded
     Trace(trace::TraceArgs),

@@ -1,7 +1,7 @@
 //! Drivers of the program's own: a [`Network`] makes links with other processes, and a [`Link`] carries packets.
 //!
-//! newmad brings drivers for shared memory and TCP ([`crate::Driver`]). A program adds another network to its session
-//! with [`Builder::network`](crate::Builder::network), which makes a rail of it. newmad finds the peers, authenticates
+//! newmad brings drivers for shared memory, TCP and verbs ([`crate::Driver`]). A program adds another network to its
+//! session with [`Builder::network`](crate::Builder::network), which makes a rail of it. newmad finds the peers, authenticates
 //! them, matches, splits and orders messages, and polls; the driver moves packets.
 //!
 //! # How a link is made

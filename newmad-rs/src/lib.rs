@@ -1,5 +1,5 @@
 //! Communication core: messages between the threads of several processes, with tags, eager and rendezvous
-//! protocols, over shared memory or TCP; progress in the background by the I/O manager.
+//! protocols, over shared memory, TCP or verbs (InfiniBand or RoCE); progress in the background by the I/O manager.
 //!
 //! ```
 //! newmad::run(|session| {

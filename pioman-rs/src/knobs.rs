@@ -50,7 +50,7 @@ pub(crate) static SPARE_LWP: Knob = Knob {
     default: "4",
     unit: "kernel threads",
     meaning: "most spare kernel threads that blocking calls of requests may occupy (smp mode); 0: requests \
-              are only polled",
+              are only polled, and there is no background watcher",
 };
 
 /// Kernel threads that wait.
@@ -61,7 +61,8 @@ pub(crate) static PREFER_WAITERS: Knob = Knob {
     unit: "",
     meaning: "whether a kernel thread of the program that has to sleep in a wait asks the kernel for a short time slice, \
               for good, so that it is woken at once beside threads that compute (priority and share stay; one with a \
-              scheduling policy of its own is left alone)",
+              scheduling policy of its own is left alone); where a job has more processes than cores, also one that \
+              first offers its core",
 };
 
 /// Kernel threads that do nothing but poll.

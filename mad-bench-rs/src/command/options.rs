@@ -51,9 +51,9 @@ pub struct BenchArgs {
     /// Where MPI libraries that came as Python wheels are, each in a virtual environment: openmpi5, mpich5, impi
     #[arg(long, value_name = "DIR")]
     pub(super) peers_dir: Option<PathBuf>,
-    /// Beside every MPI library that is here, and madmpi: short for --library newmad,madmpi,… (for overlap, with
-    /// their options for progress outside calls, too). bench threads: also build the programs of libraries that cargo
-    /// has to fetch
+    /// Beside every MPI library that is here, and madmpi: short for --library newmad,madmpi,… (for overlap,
+    /// submit, reactivity, idle, collaborative, onesided and files with their options for progress outside calls, too).
+    /// bench threads: also build the programs of libraries that cargo has to fetch
     #[arg(long)]
     pub(super) peers: bool,
     /// Samples per point and round

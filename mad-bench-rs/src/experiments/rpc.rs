@@ -1,6 +1,6 @@
 //! Remote calls: the time of a call, calls in a second with many outstanding, bandwidth of large arguments.
 //!
-//! Source: the role of PM2's LRPC; MyThOS (whitepaper 2016, 3.2), which describes remote invocation without figures.
+//! Source: the role of PM2's LRPC; [Mythos16] 3.2, which describes remote invocation without figures.
 //!
 //! Rank 0 calls a service of rank 1 that takes `size` bytes and returns none, with `window` calls outstanding. `op`
 //! inline: the service runs where the call is found; thread: on a green thread of its own. `threads` computing ones
@@ -24,7 +24,7 @@ use crate::harness::worker::{Emit, Spec, WorkResult};
 pub(crate) static BENCH: Bench = Bench {
     name: "rpc",
     about: "remote calls: their time, their rate, and the bandwidth of large arguments; idle and computing targets",
-    source: "PM2's LRPC; MyThOS whitepaper 2016, 3.2",
+    source: "PM2's LRPC; [Mythos16] 3.2",
     keys: &[DRIVER, MODE, POLICY, OP, WINDOW, THREADS, Key { default: "1,64K,1M", ..SIZE }],
     metrics: &METRICS,
     iters: 2000,

@@ -44,7 +44,7 @@ use sections::{Measurement, SECTIONS, Section};
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  mad report -o report.html                   measure everything (some ten minutes), write report.html and report.jsonl
+  mad report -o report.html                   all but control-messages (some ten minutes); writes report.html and report.jsonl
   mad report --only overlap,latency           measure some experiments
   mad report --rounds 1                       a first look: two minutes
   mad report --from report.jsonl -o new.html  make the page again, without measuring

@@ -36,7 +36,7 @@ pub(crate) fn fault(failure: newmad::port::Failure) -> Fault {
             "no port of that name is open: it was closed, or its process is gone",
         ),
         Late => {
-            let why = "the other side did not come in time (NMAD_CONNECT_TIMEOUT_MS): nobody accepts at that port?";
+            let why = "the other side did not come in time (NMAD_CONNECT_TIMEOUT_MS): no process accepts at that port?";
             Fault::new(MPI_ERR_PORT, why)
         }
         lost => Fault::new(MPI_ERR_PROC_ABORTED, format!("connecting: {lost}")),

@@ -101,13 +101,14 @@ pub(crate) static UNEXPECTED_MAX: Knob = Knob {
     meaning: "memory for messages that arrive before their receive; beyond it they stay with the sender",
 };
 
-/// `NMAD_CONNECT_TIMEOUT_MS`: how long to wait for the other processes when a session opens.
+/// `NMAD_CONNECT_TIMEOUT_MS`: how long to wait for other processes when a session opens, or for a first link.
 pub(crate) static CONNECT_TIMEOUT: Knob = Knob {
     name: "NMAD_CONNECT_TIMEOUT_MS",
     kind: Kind::Int(1, 3_600_000),
     default: "30000",
     unit: "ms",
-    meaning: "how long opening a session waits for the other processes before it gives up",
+    meaning: "how long opening a session waits for the other processes before it gives up; also bounds a first link with a \
+              peer, MPI_Comm_connect, and the start of processes by MPI_Comm_spawn",
 };
 
 /// `NMAD_CONTROL_DIMENSIONS`: the shape of the control network.
@@ -261,7 +262,7 @@ pub(crate) static LOCK: Knob = Knob {
     default: "coarse",
     unit: "",
     meaning: "coarse: one lock; none: nothing for a kernel thread that uses the session alone, until another comes; \
-              fine:               over shared memory short messages are sent to each rank beside the engine; a program may change it while \
+              fine: over shared memory short messages are sent to each rank beside the engine; a program may change it while \
               it runs",
 };
 

@@ -1,6 +1,6 @@
 //! How long it takes from raising an event to the first line of its receiver, by mechanism.
 //!
-//! Source: Goedefroit 2023, figures 4 (between threads) and 15 (between processes): signals and user interrupts, with
+//! Source: [Goedefroit23], figures 4 (between threads) and 15 (between processes): signals and user interrupts, with
 //! `clock_gettime` just before the event is raised and in the first line of the handler. The other mechanisms are what
 //! this project sleeps on and polls, measured in the same way.
 //!
@@ -34,7 +34,7 @@ use mechanism::Mechanism;
 pub(crate) static BENCH: Bench = Bench {
     name: "events",
     about: "the time from an event to the first line of the handler or of the woken thread, by mechanism",
-    source: "Goedefroit 2023, 4.1, figures 4 and 15",
+    source: "[Goedefroit23] 4.1, figures 4 and 15",
     keys: &[BETWEEN, METHOD],
     metrics: &METRICS,
     ranks: 1,
