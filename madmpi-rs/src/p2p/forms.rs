@@ -3,7 +3,7 @@
 use core::ffi::c_int;
 use std::sync::Arc;
 
-use newmad::RecvOptions;
+use newmad::{Origin, RecvOptions, Tag};
 
 use crate::abi::*;
 use crate::comm::Comm;
@@ -70,11 +70,16 @@ pub(crate) fn recv(
     tag: c_int,
 ) -> Result<Outcome, Fault> {
     let Some((from, tag)) = comm.origin(source, tag)? else { return Ok(Outcome::NO_PROC) };
-    let data = choice.data()?;
+    Ok(receive(comm, from, tag, &choice.data()?))
+}
+
+/// Waits for a message of checked arguments.
+#[inline]
+pub(super) fn receive(comm: &Ref<Comm>, from: Origin, tag: Tag, data: &Data) -> Outcome {
     // SAFETY: the program leaves the elements alone during the call.
     let into = unsafe { data.memory().trusted() };
     let result = comm.session.recv_with(from, tag, into, RecvOptions::new());
-    Ok(Outcome::of_message(result, true, &data, comm))
+    Outcome::of_message(result, true, data, comm)
 }
 
 /// Begins to receive.

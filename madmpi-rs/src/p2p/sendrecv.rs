@@ -10,6 +10,8 @@ use crate::comm::Comm;
 use crate::datatype::{Choice, Data};
 use crate::error::Fault;
 use crate::handle::Ref;
+use crate::message::{Mode, send_at_once};
+use crate::p2p::forms::receive;
 use crate::request::{Messages, Outcome, PROC_NULL, StatusOf, complete, new_operation};
 
 /// What is sent: the elements, the rank and the tag.
@@ -37,7 +39,8 @@ fn begin(
     Ok(both)
 }
 
-/// The blocking form.
+/// The blocking form. A short message leaves before anything is received: a receive that comes first looks for a while, and the
+/// peer's message, which leaves after the same look, would be there only then. (8 bytes each way took a round trip.)
 pub(crate) fn sendrecv(
     comm: &Ref<Comm>,
     (sent, dest, sendtag): Outward,
@@ -47,9 +50,18 @@ pub(crate) fn sendrecv(
         Some((to, tag)) => Some((to, tag, sent.elements()?.outgoing()?)),
         None => None,
     };
-    let mut receive = match comm.origin(source, recvtag)? {
-        Some((from, tag)) => {
-            let data = received.data()?;
+    let from = match comm.origin(source, recvtag)? {
+        Some((from, tag)) => Some((from, tag, received.data()?)),
+        None => None,
+    };
+    if let (Some((to, sendtag, sent)), Some((from, recvtag, into))) = (&to, &from)
+        && *to != comm.session.rank()
+        && send_at_once(comm, *to, *sendtag, Mode::Standard, sent)?
+    {
+        return Ok(receive(comm, *from, *recvtag, into));
+    }
+    let mut receive = match from {
+        Some((from, tag, data)) => {
             // SAFETY: the program leaves the elements alone during the call; the request is dropped before the data.
             let into = unsafe { data.memory().trusted() };
             // No request of the program's, which would stay posted when a rank fails that may be the source.
