@@ -1,4 +1,4 @@
-/* Ping-pong. A: bytes of the message. */
+/* Ping-pong, and messages both ways at once. A: bytes of the message. */
 #define _GNU_SOURCE
 #define THREADS MPI_THREAD_SINGLE
 #include "peer.h"
@@ -19,9 +19,16 @@ static void trip(char *buffer, int size)
     }
 }
 
+static void exchange(char *sent, char *received, int size)
+{
+    MPI_Sendrecv(sent, size, MPI_BYTE, 1 - rank, DATA, received, size, MPI_BYTE, 1 - rank, DATA, MPI_COMM_WORLD,
+                 MPI_STATUS_IGNORE);
+}
+
 static void block(struct point *point, long warm, long n)
 {
     char *buffer = allocate((size_t)point->a);
+    char *received = allocate((size_t)point->a);
     for (long i = 0; i < warm; i++)
         trip(buffer, (int)point->a);
     int64_t before = now_ns();
@@ -33,6 +40,16 @@ static void block(struct point *point, long warm, long n)
         sample(&point->series[1], (double)point->a / us);
         before = now;
     }
+    for (long i = 0; i < warm; i++)
+        exchange(buffer, received, (int)point->a);
+    before = now_ns();
+    for (long i = 0; i < n; i++) {
+        exchange(buffer, received, (int)point->a);
+        int64_t now = now_ns();
+        sample(&point->series[2], (double)(now - before) / 1000.0);
+        before = now;
+    }
+    free(received);
     free(buffer);
 }
 
@@ -41,4 +58,5 @@ static void finish(struct point *point)
     emit(point, "half_round_trip", &point->series[0]);
     if (point->a >= 1024)
         emit(point, "bandwidth", &point->series[1]);
+    emit(point, "exchange_time", &point->series[2]);
 }

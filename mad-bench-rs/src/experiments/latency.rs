@@ -49,9 +49,10 @@ const LIBRARY: Key = Key {
 };
 pub(super) const HALF_ROUND_TRIP: Metric =
     Metric::new("half_round_trip", "us", "half the time of a message there and back");
-const METRICS: [Metric; 4] = [
+const METRICS: [Metric; 5] = [
     HALF_ROUND_TRIP,
     Metric::new("bandwidth", "MB/s", "size over half round trip, from 1 KB up"),
+    Metric::new("exchange_time", "us", "a message each way at once, by one call of an MPI library"),
     Metric::new("latency_ratio", "ratio", "newmad over bare: medians of a round"),
     mpi::PEER_RATIO,
 ];
