@@ -10,7 +10,6 @@ use crate::comm::Comm;
 use crate::datatype::{Choice, Data};
 use crate::error::Fault;
 use crate::handle::Ref;
-use crate::message::{Mode, send_at_once};
 use crate::p2p::forms::receive;
 use crate::request::{Messages, Outcome, PROC_NULL, StatusOf, complete, new_operation};
 
@@ -39,8 +38,10 @@ fn begin(
     Ok(both)
 }
 
-/// The blocking form. A short message leaves before anything is received: a receive that comes first looks for a while, and the
-/// peer's message, which leaves after the same look, would be there only then. (8 bytes each way took a round trip.)
+/// The blocking form. Where messages go through memory a short one leaves before anything is received: a receive that comes
+/// first looks for a while, and the peer's message, which leaves after the same look, would be there only then. (8 bytes each
+/// way took a round trip, 0.60 µs, and takes 0.26.) Over sockets the round trip is the faster way: 8 µs, and 15 to 25 where both
+/// send at the same moment.
 pub(crate) fn sendrecv(
     comm: &Ref<Comm>,
     (sent, dest, sendtag): Outward,
@@ -54,11 +55,12 @@ pub(crate) fn sendrecv(
         Some((from, tag)) => Some((from, tag, received.data()?)),
         None => None,
     };
-    if let (Some((to, sendtag, sent)), Some((from, recvtag, into))) = (&to, &from)
-        && *to != comm.session.rank()
-        && send_at_once(comm, *to, *sendtag, Mode::Standard, sent)?
-    {
-        return Ok(receive(comm, *from, *recvtag, into));
+    if let (Some((to, sendtag, sent)), Some((from, recvtag, into))) = (&to, &from) {
+        // SAFETY: the program leaves the elements alone during the call.
+        let memory = unsafe { sent.memory().trusted() };
+        if comm.session.send_lightly(*to, *sendtag, &memory)? {
+            return Ok(receive(comm, *from, *recvtag, into));
+        }
     }
     let mut receive = match from {
         Some((from, tag, data)) => {

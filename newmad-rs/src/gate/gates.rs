@@ -488,6 +488,13 @@ impl<D: Driver> Gates<D> {
         posted
     }
 
+    /// Whether packets to that process are stores into memory: no system calls.
+    #[inline]
+    pub(crate) fn is_light(&self, to: u32) -> bool {
+        let rail = self.all.get(to as usize).and_then(|gate| self.rails.get(gate.small));
+        rail.is_some_and(|rail| !rail.driver.calls_the_kernel())
+    }
+
     /// Sends one packet to another process on the small track. False: there is no room now.
     #[inline]
     pub(crate) fn post(&mut self, to: u32, header: &mut Header, parts: &[Span]) -> bool {
