@@ -218,4 +218,13 @@ impl Session {
     pub fn look(&self) -> bool {
         self.inner().look()
     }
+
+    /// As [`Session::look`], by a caller that will look again at once: a few looks at messages before one at all events.
+    ///
+    /// # Context, Blocking
+    /// As [`Session::look`].
+    #[inline]
+    pub fn look_closely(&self) -> bool {
+        self.inner().look_closely()
+    }
 }
