@@ -167,7 +167,7 @@ pub(crate) fn poll_closely() -> Result<bool, Fault> {
 
 #[inline]
 fn poll_with(look: impl Fn(&newmad::Session) -> bool) -> Result<bool, Fault> {
-    let found = look(&*job::session()?);
+    let found = look(job::session()?);
     if !found {
         per_rank::give_way();
     }
