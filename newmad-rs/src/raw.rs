@@ -165,26 +165,15 @@ impl Session {
         }))
     }
 
-    /// As [`Session::send_at_once`], if the message is given to its receiver by stores into memory that both share. A system
-    /// call that sends would get into the way of the peer's, if that sends as well.
+    /// Sends a short message without a request to a peer whose packets are no system calls, if nothing hinders; whether it
+    /// did. (A system call that sends would get into the way of the peer's, if that sends as well.)
     ///
     /// # Errors
     /// [`Error::BadRank`], [`Error::BadTag`].
     #[inline]
-    pub fn send_lightly(
-        &self,
-        to: u32,
-        tag: u64,
-        data: &impl crate::Buffer,
-    ) -> Result<bool, Error> {
+    pub fn send_lightly(&self, to: u32, tag: u64, data: &[u8]) -> Result<bool, Error> {
         self.check(Some(to), tag)?;
-        let inner = self.inner();
-        // SAFETY: the buffer is borrowed during the call.
-        let data = unsafe { data.memory().bytes() };
-        Ok(data.is_some_and(|data| {
-            !inner.engine.offload.wants_send(data.len())
-                && inner.engine.send_lightly(inner.mine(), to, tag, data)
-        }))
+        Ok(self.inner().engine.send_lightly(self.inner().mine(), to, tag, data))
     }
 
     /// Records what happens to messages and peers behind the program's calls, for a tool, or stops that.
@@ -217,14 +206,5 @@ impl Session {
     #[inline]
     pub fn look(&self) -> bool {
         self.inner().look()
-    }
-
-    /// As [`Session::look`], by a caller that will look again at once: a few looks at messages before one at all events.
-    ///
-    /// # Context, Blocking
-    /// As [`Session::look`].
-    #[inline]
-    pub fn look_closely(&self) -> bool {
-        self.inner().look_closely()
     }
 }

@@ -57,8 +57,10 @@ pub(crate) fn sendrecv(
     };
     if let (Some((to, sendtag, sent)), Some((from, recvtag, into))) = (&to, &from) {
         // SAFETY: the program leaves the elements alone during the call.
-        let memory = unsafe { sent.memory().trusted() };
-        if comm.session.send_lightly(*to, *sendtag, &memory)? {
+        let bytes = unsafe { sent.memory().bytes() };
+        if let Some(bytes) = bytes
+            && comm.session.send_lightly(*to, *sendtag, bytes)?
+        {
             return Ok(receive(comm, *from, *recvtag, into));
         }
     }

@@ -157,22 +157,11 @@ pub(super) fn on_failed_test(request: MPI_Request) {
 /// # Errors
 /// MPI is not initialised.
 pub(crate) fn poll() -> Result<(), Fault> {
-    poll_with(newmad::Session::look).map(drop)
-}
-
-/// As [`poll`], by a wait: looks at messages several times. Whether there were events.
-pub(crate) fn poll_closely() -> Result<bool, Fault> {
-    poll_with(newmad::Session::look_closely)
-}
-
-#[inline]
-fn poll_with(look: impl Fn(&newmad::Session) -> bool) -> Result<bool, Fault> {
-    let found = look(job::session()?);
-    if !found {
+    if !job::session()?.look() {
         per_rank::give_way();
     }
     if orphans::COUNT.load(Ordering::Relaxed) > 0 {
         orphans::reap();
     }
-    Ok(found)
+    Ok(())
 }

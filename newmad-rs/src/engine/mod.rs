@@ -304,23 +304,6 @@ impl Engine {
         found.unwrap_or(Found::Nothing)
     }
 
-    /// Polls a few times, until there are events, without leaving the engine in between: most of what a poll costs. Whether
-    /// there were some.
-    pub(crate) fn look_closely(&self, manager: &Manager) -> bool {
-        if marcel::plumbing::others_runnable() || manager.is_crowded() {
-            return false;
-        }
-        let found = self.enter(|core| {
-            let mut any = false;
-            spin(Budget::Polls(SPINS), || {
-                any = core.progress();
-                if any || core.is_wanted() { Poll::Stop } else { Poll::Nothing }
-            });
-            any
-        });
-        found.unwrap_or(false)
-    }
-
     /// Hands a request to the engine. It may be finished when this returns.
     ///
     /// # Safety

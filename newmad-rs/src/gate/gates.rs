@@ -488,7 +488,7 @@ impl<D: Driver> Gates<D> {
         posted
     }
 
-    /// Whether packets to that process are stores into memory: no system calls.
+    /// Whether packets to that process are no system calls.
     #[inline]
     pub(crate) fn is_light(&self, to: u32) -> bool {
         let rail = self.all.get(to as usize).and_then(|gate| self.rails.get(gate.small));

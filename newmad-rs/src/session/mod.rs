@@ -426,18 +426,6 @@ impl Inner {
         found
     }
 
-    /// As [`Inner::look`], by a caller that will look again at once.
-    #[inline]
-    pub(crate) fn look_closely(&self) -> bool {
-        if !self.engine.look_closely(&self.manager) {
-            return self.look();
-        }
-        self.calls().look();
-        self.engine.feed_if_starved();
-        self.manager.looked(true);
-        true
-    }
-
     /// A call of the program waits, until the result is dropped: meanwhile any thread may run the program's operators.
     ///
     /// # Panics
