@@ -38,7 +38,8 @@ address() {
         # shellcheck disable=SC2207
         tests=($(printf -- '--test %s ' $(names marcel-rs pioman-rs pioman-extras-rs) "${in_one_process[@]}"))
         # Other crates' tests have these files' names.
-        skipped=(--skip testing:: --skip a_computing_receiver_is_interrupted --skip processes_that_wait_are --skip processes_that_interrupt --skip no_driver_allocates)
+        skipped=(--skip testing:: --skip a_computing_receiver_is_interrupted --skip processes_that_wait_are
+            --skip processes_that_interrupt --skip no_driver_allocates)
     fi
     addresses detect_leaks=0 -p mad-marcel -p pioman -p pioman-extras -p newmad --lib "${tests[@]}" -- \
         --skip a_stack_overflow_ --skip allocates_nothing \

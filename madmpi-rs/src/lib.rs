@@ -1,8 +1,8 @@
 //! MPI 5.0 for C and Fortran, with the standard ABI, over `newmad`: `libmpi_abi.so.1`.
 //!
-//! Programs in C use `include/mpi.h`; those in Fortran a layer that `tools/install` makes of `fortran/`. The tables behind it, with every function and every constant of the ABI, are in
-//! `abi/`. A program in Rust with green threads of its own links this crate and declares the C functions that it
-//! calls: a blocking call on a green thread blocks that thread only.
+//! Programs in C use `include/mpi.h`; those in Fortran a layer that `tools/install` makes of `fortran/`. The tables behind
+//! both, with every function and every constant of the ABI, are in `abi/`. A program in Rust with green threads of its own
+//! links this crate and declares the C functions that it calls: a blocking call on a green thread blocks that thread only.
 //!
 //! # Layers, from the top
 //! | layer | what |

@@ -216,7 +216,7 @@ fn draw(picture: &Picture, lines: &[Line]) -> Vec<String> {
         };
         let colon = if name.is_empty() { "" } else { ": " };
         let title = format!("{}{word}{colon}{name}", names::metric(metric));
-        all.push(match picture {
+        all.extend(match picture {
             Picture::Curves { x, middle, .. } => {
                 let without: Vec<&str> = apart.iter().copied().chain([*x]).collect();
                 let mut series: Vec<Series<'_>> = Vec::new();
@@ -236,7 +236,7 @@ fn draw(picture: &Picture, lines: &[Line]) -> Vec<String> {
                 for series in &mut series {
                     series.points.sort_by(|a, b| a.0.total_cmp(&b.0));
                 }
-                plot::curves(&title, x, &unit, *middle, &series)
+                vec![plot::curves(&title, x, &unit, *middle, &series)]
             }
             Picture::Bars { untold, .. } => {
                 let without = [*apart, *untold].concat();
@@ -244,14 +244,12 @@ fn draw(picture: &Picture, lines: &[Line]) -> Vec<String> {
                     group.iter().map(|&line| (label(line, &group, &without), line)).collect();
                 // As many in each picture, as far as that goes.
                 let pictures = bars.len().div_ceil(plot::MOST_BARS);
-                for (index, part) in bars.chunks(bars.len().div_ceil(pictures)).enumerate() {
-                    let title = match pictures {
-                        1 => title.clone(),
-                        all => format!("{title} ({} of {all})", index + 1),
-                    };
-                    all.push(plot::bars(&title, &unit, part));
-                }
-                continue;
+                let title = |index: usize| match pictures {
+                    1 => title.clone(),
+                    all => format!("{title} ({} of {all})", index + 1),
+                };
+                let parts = bars.chunks(bars.len().div_ceil(pictures)).enumerate();
+                parts.map(|(index, part)| plot::bars(&title(index), &unit, part)).collect()
             }
             Picture::Heat { x, y, .. } => {
                 let sorted = |key: &str| {
@@ -268,7 +266,7 @@ fn draw(picture: &Picture, lines: &[Line]) -> Vec<String> {
                     };
                     group.iter().find(is).map(|line| line.median)
                 };
-                plot::heat(&title, (x, &sorted(x)), (y, &sorted(y)), value)
+                vec![plot::heat(&title, (x, &sorted(x)), (y, &sorted(y)), value)]
             }
         });
     }

@@ -297,9 +297,9 @@ pub(crate) fn bars(title: &str, unit: &str, bars: &[(String, &Line)]) -> String 
         let half = width(&label(mark, unit)) / 2.0;
         (place(mark) - half, place(mark) + half)
     };
-    let apart = |before: f64, mark: f64| ends(before).1 + 1.0 < ends(mark).0;
+    let apart = |before: f64, mark: f64, by: f64| ends(before).1 + by < ends(mark).0;
     let fits = |marks: &[f64]| {
-        marks.windows(2).all(|two| apart(two[0], two[1]))
+        marks.windows(2).all(|two| apart(two[0], two[1], 5.0))
             && marks.iter().all(|&mark| ends(mark).1 <= WIDTH)
     };
     // As many labels as there is room for; where even steps leave too many, those that have room.
@@ -307,7 +307,7 @@ pub(crate) fn bars(title: &str, unit: &str, bars: &[(String, &Line)]) -> String 
     let marks = marks.unwrap_or_else(|| {
         let mut marks = Vec::new();
         for mark in axis.ticks(2) {
-            if ends(mark).1 <= WIDTH && marks.last().is_none_or(|&last| apart(last, mark)) {
+            if ends(mark).1 <= WIDTH && marks.last().is_none_or(|&last| apart(last, mark, 1.0)) {
                 marks.push(mark);
             }
         }

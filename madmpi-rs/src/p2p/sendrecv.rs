@@ -10,7 +10,7 @@ use crate::comm::Comm;
 use crate::datatype::{Choice, Data};
 use crate::error::Fault;
 use crate::handle::Ref;
-use crate::p2p::forms::receive;
+use crate::p2p::forms;
 use crate::request::{Messages, Outcome, PROC_NULL, StatusOf, complete, new_operation};
 
 /// What is sent: the elements, the rank and the tag.
@@ -61,7 +61,7 @@ pub(crate) fn sendrecv(
         if let Some(bytes) = bytes
             && comm.session.send_lightly(*to, *sendtag, bytes)?
         {
-            return Ok(receive(comm, *from, *recvtag, into));
+            return Ok(forms::receive(comm, *from, *recvtag, into));
         }
     }
     let mut receive = match from {
