@@ -57,12 +57,38 @@ struct Fault {
 // SAFETY: only the thread that set `taken` writes the cells, before ASKED.
 unsafe impl Sync for Fault {}
 
-static FAULT: Fault = Fault {
-    state: Futex::new(NONE),
-    taken: AtomicBool::new(false),
-    registers: UnsafeCell::new(Registers { pc: 0, sp: 0, fp: 0, lr: 0 }),
-    lowest: UnsafeCell::new(0),
-};
+impl Fault {
+    const fn new() -> Fault {
+        Fault {
+            state: Futex::new(NONE),
+            taken: AtomicBool::new(false),
+            registers: UnsafeCell::new(Registers { pc: 0, sp: 0, fp: 0, lr: 0 }),
+            lowest: UnsafeCell::new(0),
+        }
+    }
+
+    /// Waits until the backtrace is written, for as long as the module says. The thread that has set `taken` may not have
+    /// asked for it yet.
+    fn wait(&self) {
+        let (begun, before) = (Instant::now(), used());
+        let (mut last, mut advanced) = (before, begun);
+        let mut state = self.state.word().load(Acquire);
+        while state != WRITTEN
+            && begun.elapsed() < END
+            && advanced.elapsed() < PATIENCE
+            && last.saturating_sub(before) < PATIENCE
+        {
+            self.state.wait(state, Some(LOOK));
+            let now = used();
+            if now != last {
+                (last, advanced) = (now, Instant::now());
+            }
+            state = self.state.word().load(Acquire);
+        }
+    }
+}
+
+static FAULT: Fault = Fault::new();
 
 /// The kernel's clock of the diagnosis thread's CPU time; 0 before that thread's first turn. (Clocks of threads are
 /// negative.)
@@ -110,19 +136,7 @@ pub(super) fn report(context: &libc::ucontext_t, lowest: usize) {
         bell::ring();
     }
     // Another thread with a fault waits, too: it would end the process before the first one's backtrace is written.
-    let (begun, before) = (Instant::now(), used());
-    let (mut last, mut advanced) = (before, begun);
-    while is_asked()
-        && begun.elapsed() < END
-        && advanced.elapsed() < PATIENCE
-        && last.saturating_sub(before) < PATIENCE
-    {
-        FAULT.state.wait(ASKED, Some(LOOK));
-        let now = used();
-        if now != last {
-            (last, advanced) = (now, Instant::now());
-        }
-    }
+    FAULT.wait();
 }
 
 /// Whether a fault has been reported before.
@@ -156,4 +170,29 @@ pub(super) fn answer() {
     trace_exit::save_now();
     FAULT.state.word().store(WRITTEN, Release);
     FAULT.state.wake();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// It ended the process before the first thread had left its registers.
+    #[test]
+    fn a_second_fault_waits_although_the_first_has_not_asked_yet() {
+        let fault = Fault::new();
+        fault.taken.store(true, Relaxed);
+        let seen = std::thread::scope(|scope| {
+            let second = scope.spawn(|| {
+                fault.wait();
+                fault.state.word().load(Acquire)
+            });
+            for state in [ASKED, WRITTEN] {
+                std::thread::sleep(Duration::from_millis(50));
+                fault.state.word().store(state, Release);
+            }
+            fault.state.wake();
+            second.join().unwrap()
+        });
+        assert_eq!(seen, WRITTEN);
+    }
 }
