@@ -278,6 +278,85 @@ fn what_its_owner_does_not_ask_for_is_found_after_the_watch_was_for_another() {
     }
 }
 
+/// A network whose packets make its descriptor readable whether or not a thread polls.
+struct Sockets {
+    fd: OwnedFd,
+    /// What it says of that.
+    disarms: bool,
+}
+
+// SAFETY: a read that does not block.
+unsafe impl Source for Sockets {
+    fn name(&self) -> &str {
+        "sockets"
+    }
+    fn poll(&self) -> bool {
+        let mut counter = [0u8; 8];
+        // SAFETY: eight writable bytes.
+        unsafe { libc::read(self.fd.as_raw_fd(), counter.as_mut_ptr().cast(), 8) == 8 }
+    }
+    fn pending(&self) -> bool {
+        true
+    }
+    fn fd(&self) -> Option<RawFd> {
+        Some(self.fd.as_raw_fd())
+    }
+    fn arm(&self) -> bool {
+        true
+    }
+    fn disarm(&self) {}
+    fn disarms_its_descriptor(&self) -> bool {
+        self.disarms
+    }
+}
+
+/// How often the watcher went to sleep again after a packet that came while another thread polled; then that thread stops, and
+/// the watcher finds the next packet.
+fn sleeps_beside_a_poller(disarms: bool) -> u64 {
+    let manager = Manager::builder().mode(Mode::Smp).build().unwrap();
+    // SAFETY: no pointers; the descriptor is ours.
+    let fd = unsafe { OwnedFd::from_raw_fd(libc::eventfd(0, libc::EFD_NONBLOCK)) };
+    let sockets = Arc::new(Sockets { fd, disarms });
+    let source = manager.add_source(sockets.clone()).unwrap();
+    let sleeps = || manager.counters().sleeps[1];
+    let until = |done: &dyn Fn() -> bool, what: &str| {
+        let until = Instant::now() + LIMIT;
+        while !done() {
+            assert!(Instant::now() < until, "{what}");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    };
+    let send = || {
+        let one = 1u64.to_ne_bytes();
+        // SAFETY: eight readable bytes.
+        unsafe { libc::write(sockets.fd.as_raw_fd(), one.as_ptr().cast(), 8) };
+    };
+    manager.ensure_watched();
+    until(&|| manager.watches(source.id()) && sleeps() > 0, "the watcher does not sleep");
+    let looking = manager.looking(source.id());
+    let before = sleeps();
+    send();
+    std::thread::sleep(Duration::from_millis(50));
+    let slept = sleeps() - before;
+    while sockets.poll() {}
+    drop(looking);
+    let before = sleeps();
+    send();
+    until(&|| sleeps() > before, "the watcher was not armed when the poller left");
+    slept
+}
+
+#[test]
+fn a_packet_that_comes_while_a_thread_polls_wakes_no_watcher() {
+    assert_eq!(sleeps_beside_a_poller(false), 0);
+}
+
+/// That this is about something: the watcher is woken by a descriptor that is said to be silent and is not.
+#[test]
+fn a_descriptor_that_stays_armed_wakes_the_watcher_beside_a_poller() {
+    assert!(sleeps_beside_a_poller(true) > 0);
+}
+
 #[test]
 fn who_is_inside_a_source_is_left_alone_by_the_watcher() {
     let slept = sleeps(false);

@@ -21,6 +21,8 @@ pub(super) struct Doorbells {
     /// Those of the rails.
     ready: Box<[Arc<Ready>]>,
     fd: Option<RawFd>,
+    /// Every rail has a doorbell.
+    everywhere: bool,
     /// Peers can interrupt over every rail.
     interrupt: bool,
     /// What `fd` is when several rails have a descriptor: one that watches theirs.
@@ -31,7 +33,8 @@ impl Doorbells {
     pub(super) fn new<D: Driver>(rails: &[Rail<D>]) -> Result<Doorbells, Error> {
         let bells: Box<[_]> =
             rails.iter().filter_map(|rail| rail.driver.doorbell().cloned()).collect();
-        let interrupt = bells.len() == rails.len() && sys::signals_threads();
+        let everywhere = bells.len() == rails.len();
+        let interrupt = everywhere && sys::signals_threads();
         let mut fd = None;
         let mut epoll = None;
         let ready: Box<[_]> =
@@ -51,13 +54,19 @@ impl Doorbells {
                 sys::watch(all, own, libc::EPOLLIN, index as u64)?;
             }
         }
-        Ok(Doorbells { bells, ready, fd, interrupt, _epoll: epoll })
+        Ok(Doorbells { bells, ready, fd, everywhere, interrupt, _epoll: epoll })
     }
 
     /// Whether no rail has a doorbell: all of them are sockets.
     #[inline]
     pub(super) fn are_absent(&self) -> bool {
         self.bells.is_empty()
+    }
+
+    /// Whether every rail has a doorbell: nothing makes the descriptor readable while they are silent.
+    #[inline]
+    pub(super) fn are_everywhere(&self) -> bool {
+        self.everywhere
     }
 
     /// Whether peers can interrupt a thread of this process, over whichever rail they send.

@@ -120,6 +120,7 @@ impl<D: Driver> Core<D> {
             return self.progress() || any;
         };
         self.called = false;
+        self.looks = self.looks.wrapping_add(1);
         let mut any = rail.driver.begin() || any;
         any |= self.take_from(small, from);
         if self.gates.backlog > 0 {
@@ -207,6 +208,7 @@ impl<D: Driver> Core<D> {
     /// One look at everything.
     pub(crate) fn round(&mut self) -> bool {
         self.called = false;
+        self.looks = self.looks.wrapping_add(1);
         let mut any = false;
         for rail in &mut self.gates.rails {
             any |= rail.driver.begin();

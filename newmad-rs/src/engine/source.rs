@@ -89,6 +89,11 @@ unsafe impl Source for Engine {
     fn disarm(&self) {
         self.doorbells.disarm();
     }
+
+    #[inline]
+    fn disarms_its_descriptor(&self) -> bool {
+        self.doorbells.are_everywhere()
+    }
 }
 
 impl Engine {

@@ -135,7 +135,6 @@ impl Engine {
     /// it takes. That is why this is not left to the I/O manager, which looks at the past.
     fn stay(&self, manager: &Manager, mut over: impl FnMut() -> bool) -> bool {
         let _looking = self.looking(manager);
-        self.disarm();
         let vain = if self.doorbells.are_absent() { STAY_SOCKETS } else { STAY };
         spin(Budget::InVain(vain), || {
             if others_runnable() {

@@ -46,6 +46,8 @@ pub(crate) struct Core<D> {
     pub(crate) gathering: bool,
     /// Whether a kernel thread sleeps on behalf of the session, and so looks after messages that are held.
     pub(crate) patient: bool,
+    /// How often events were looked for.
+    pub(crate) looks: u32,
     /// The sleeper was woken because messages are held, or will be.
     pub(crate) called: bool,
     /// When it will be, in nanoseconds; 0: no timer is set.
@@ -113,6 +115,7 @@ impl<D: Driver> Core<D> {
             stage: Stage::new(),
             gathering: false,
             patient: false,
+            looks: 0,
             called: false,
             calls_at: 0,
             idle: None,

@@ -15,8 +15,7 @@ use crate::request::{Outcome, Place, Ref};
 use crate::strategy::packet::COPIED;
 use crate::strategy::selection::Selection;
 use crate::strategy::{
-    Chunks, Large, Lone, Message, PATIENCE, Packet, Rail, Strategy, WINDOW, Waiting, by_name,
-    default,
+    Chunks, Large, Message, PATIENCE, Packet, Rail, Strategy, WINDOW, Waiting, by_name, default,
 };
 use crate::wire::entries::{self, ANNOUNCED};
 use crate::wire::{Header, Kind, MAX_RAILS};
@@ -90,7 +89,7 @@ impl<D: Driver> Core<D> {
     /// Whether this message, for which the track is free, stays until the next look. One of a collective does not: a peer
     /// waits for it already, and often the next one depends on the answer.
     pub(crate) fn holds(&mut self, to: u32, request: Ref) -> bool {
-        let threshold = self.gates.threshold;
+        let (threshold, looks) = (self.gates.threshold, self.looks);
         let chosen = &mut self.gates[to as usize].strategy;
         if !chosen.holds || !self.patient || request.is_waiting() || to == self.process {
             return false;
@@ -100,8 +99,7 @@ impl<D: Driver> Core<D> {
         }
         let message = message(request, threshold);
         let now = sys::now_ns();
-        let quiet_ns = now.saturating_sub(chosen.last_ns);
-        let lone = Lone { message, quiet_ns, packet_ns: chosen.packet_ns };
+        let lone = chosen.lone(message, now, looks);
         let holds = chosen.ask(|strategy| strategy.hold(&lone)).unwrap_or(false);
         if holds {
             chosen.last_ns = now;

@@ -46,6 +46,10 @@ pub struct Lone {
     pub quiet_ns: u64,
     /// Nanoseconds that a packet costs this processor, whatever its length (a system call on some rails).
     pub packet_ns: u64,
+    /// Messages to this peer since a thread of this process last looked for events.
+    pub before: u32,
+    /// How many there were between the two looks before that one.
+    pub last_burst: u32,
 }
 
 /// A large message that its receiver has asked for.

@@ -10,6 +10,7 @@ use crate::error::Error;
 use crate::strategy::contract::Strategy;
 use crate::strategy::contract::seal::Seal;
 use crate::strategy::default;
+use crate::strategy::message::{Lone, Message};
 
 /// What a packet is taken to cost before the first one has been posted, and at most.
 const PACKET_NS: (u64, u64) = (2_000, 20_000);
@@ -85,6 +86,31 @@ pub(crate) struct Selection {
     pub(crate) last_ns: u64,
     /// What it cost to post one, on average.
     pub(crate) packet_ns: u64,
+    bursts: Bursts,
+}
+
+/// Messages that are submitted without a look for events in between.
+#[derive(Clone, Copy, Debug, Default)]
+struct Bursts {
+    /// The number of the last look.
+    look: u32,
+    /// Since then.
+    now: u32,
+    /// In the burst before.
+    last: u32,
+}
+
+impl Bursts {
+    /// A message is submitted, after so many looks. How many there were in the burst before it, and in the one before
+    /// that.
+    fn count(&mut self, looks: u32) -> (u32, u32) {
+        if self.look != looks {
+            *self = Bursts { look: looks, now: 0, last: self.now };
+        }
+        let before = self.now;
+        self.now = before.saturating_add(1);
+        (before, self.last)
+    }
 }
 
 impl Selection {
@@ -97,6 +123,7 @@ impl Selection {
             overtaken: 0,
             last_ns: 0,
             packet_ns: PACKET_NS.0,
+            bursts: Bursts::default(),
         }
     }
 
@@ -139,10 +166,30 @@ impl Selection {
         );
     }
 
+    /// What is known of a message that is submitted now, after so many looks for events.
+    pub(crate) fn lone(&mut self, message: Message, now_ns: u64, looks: u32) -> Lone {
+        let (before, last_burst) = self.bursts.count(looks);
+        let quiet_ns = now_ns.saturating_sub(self.last_ns);
+        Lone { message, quiet_ns, packet_ns: self.packet_ns, before, last_burst }
+    }
+
     /// A packet was posted, in this time.
     pub(crate) fn posted(&mut self, from_ns: u64, to_ns: u64) {
         let cost = to_ns.saturating_sub(from_ns).min(PACKET_NS.1);
         self.packet_ns = (7 * self.packet_ns + cost) / 8;
         self.last_ns = to_ns;
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_burst_ends_with_a_look() {
+        let mut bursts = Bursts::default();
+        let mut count = |looks| bursts.count(looks);
+        assert_eq!([count(5), count(5), count(5)], [(0, 0), (1, 0), (2, 0)]);
+        assert_eq!([count(6), count(9), count(9)], [(0, 3), (0, 1), (1, 1)]);
     }
 }

@@ -314,10 +314,16 @@ impl Driver {
         (self.methods.interrupted() != 0).then_some(Debt(self))
     }
 
-    /// The caller polls these sources from now on.
+    /// The caller polls these sources from now on, and no event of theirs is to wake the watcher.
     #[inline]
-    pub(crate) fn begin_polling(&self, mask: u64) -> Polling<'_> {
+    pub(crate) fn begin_polling(&self, sources: &Pinned<'_>, mask: u64) -> Polling<'_> {
         self.pollers.join(mask);
+        for (index, slot) in sources.these(mask) {
+            slot.source.disarm();
+            if self.background.set.is_armed(index) && !slot.source.disarms_its_descriptor() {
+                self.background.set.disarm(sources, 1 << index);
+            }
+        }
         Polling { driver: self, mask }
     }
 

@@ -117,7 +117,7 @@ fn given_to(driver: &Driver, index: usize) -> u64 {
 
 /// Life of a dedicated thread.
 fn poll(driver: &Driver, index: usize, sleeper: &Sleeper) {
-    let mut polling = driver.begin_polling(0);
+    let mut polling = driver.begin_polling(&driver.registry.pin(), 0);
     let mut last = Instant::now();
     while !driver.dedicated.stopping.load(SeqCst) {
         let given = given_to(driver, index);

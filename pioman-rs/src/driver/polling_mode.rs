@@ -123,8 +123,7 @@ impl<'a> PollingMode<'a> {
             let polls = sources.unattended_of(self.driver.advisor.passed());
             if polls != 0 {
                 self.patience.begin(now);
-                self.polling = Some(self.driver.begin_polling(polls));
-                sources.these(polls).for_each(|(_, slot)| slot.source.disarm());
+                self.polling = Some(self.driver.begin_polling(sources, polls));
             }
         } else if !busy && let Some(polling) = self.polling.take() {
             self.patience.end(now);

@@ -219,8 +219,7 @@ impl Wait<'_> {
             return Part::Sleep(choice);
         }
         let mut polls = sources.of(self.polled_for(self.question.slot));
-        let mut polling = self.driver.begin_polling(polls);
-        sources.these(polls).for_each(|(_, slot)| slot.source.disarm());
+        let mut polling = self.driver.begin_polling(&sources, polls);
         let mut until = choice.again.and_then(|time| self.question.waited.checked_add(time));
         let part = loop {
             if self.poll_some(&sources, polls) {

@@ -150,7 +150,8 @@ impl Manager {
     /// Not the progress path. The thread neither waits nor runs anything else meanwhile.
     #[must_use = "dropped at once, it has the source watched at once"]
     pub fn looking(&self, source: SourceId) -> Looking<'_> {
-        Looking(self.driver.begin_polling(1 << source.slot()))
+        let sources = self.driver.registry.pin();
+        Looking(self.driver.begin_polling(&sources, 1 << source.slot()))
     }
 
     /// Waits for `completion`: polls for a while, if the policy finds that worth while, then sleeps. The *mixed

@@ -103,4 +103,10 @@ pub unsafe trait Source: Send + Sync {
 
     /// A thread polls: rings are unnecessary. Cheap when not armed.
     fn disarm(&self);
+
+    /// Whether no event makes `fd` readable after [`Source::disarm`]. False of a network that tells of every packet: then the
+    /// manager takes `fd` out of the watcher's set while a thread polls, which is a system call and saves a wake-up.
+    fn disarms_its_descriptor(&self) -> bool {
+        true
+    }
 }

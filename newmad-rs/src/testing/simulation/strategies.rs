@@ -211,6 +211,43 @@ fn held_messages_leave_together_at_the_next_look() {
     assert!(sent.iter().all(Asked::is_finished));
 }
 
+/// What a strategy is told of a message when it is submitted: how many came before it since the last look.
+#[test]
+fn a_strategy_is_told_of_bursts() {
+    struct Records(std::sync::Mutex<Vec<(u32, u32)>>);
+    impl Strategy for Records {
+        fn name(&self) -> &str {
+            "records"
+        }
+        fn fill(&self, _: &Waiting<'_>, packet: &mut Packet<'_>) {
+            packet.take(0);
+        }
+        fn may_hold(&self) -> bool {
+            true
+        }
+        fn hold(&self, lone: &Lone) -> bool {
+            self.0.lock().unwrap().push((lone.before, lone.last_burst));
+            false
+        }
+    }
+    let (mut cores, _) = pair();
+    let records = Arc::new(Records(std::sync::Mutex::new(Vec::new())));
+    cores[0].patient = true;
+    cores[0].gates.set_strategy(1, Selection::new(records.clone()));
+    let mut sent = Vec::new();
+    for burst in [1, 3, 1] {
+        for _ in 0..burst {
+            let asked =
+                Asked::send_with(&mut cores[0], (1, 0), [1; 4], How::default(), |request| request);
+            sent.push(asked);
+        }
+        cores[0].progress();
+    }
+    assert_eq!(*records.0.lock().unwrap(), [(0, 0), (0, 1), (1, 1), (2, 1), (0, 3)]);
+    settle(&mut cores);
+    assert!(sent.iter().all(Asked::is_finished));
+}
+
 /// Two rails of 1 Gbit/s and 400 Mbit/s, as sampled: the parts are as 10 to 4.
 #[test]
 fn a_large_message_is_divided_as_the_rails_were_sampled() {
