@@ -24,7 +24,7 @@ SANITIZE_BRIEF=1 SANITIZE_TIMEOUT=1800 ci/sanitize.sh address leak
 step "fuzzing, briefly"
 tools="$(realpath -m "${CARGO_TARGET_DIR:-target}")/tools"
 export PATH="$PATH:$tools/bin"
-if command -v cargo-fuzz >/dev/null || timeout 900 cargo install -q --locked cargo-fuzz --root "$tools"; then
+if command -v cargo-fuzz >/dev/null || timeout 900 cargo install -q --locked --debug cargo-fuzz --root "$tools"; then
     FUZZ_SECONDS=5 ci/fuzz.sh
 else
     echo "SKIPPED: cargo-fuzz is not to be had; the tests have run the same functions over fewer inputs"

@@ -21,9 +21,11 @@ cargo package -q --workspace --exclude layers --no-verify --allow-dirty
 
 place="$packages/unpacked"
 mkdir -p "$place"
-# The same profile and locked versions: what is compiled already is compiled for these.
+# The same profiles and locked versions: what is compiled already is compiled for these.
 {
-    printf '[workspace]\nmembers = ["*"]\nresolver = "3"\n\n[profile.dev]\ndebug = "line-tables-only"\n\n[patch.crates-io]\n'
+    printf '[workspace]\nmembers = ["*"]\nresolver = "3"\n\n'
+    awk '/^\[/ { inside = /^\[profile/ } inside' Cargo.toml
+    printf '\n[patch.crates-io]\n'
     for file in "$packages"/*.crate; do
         folder="$(basename "$file" .crate)"
         echo "${folder%-[0-9]*} = { path = \"$folder\" }"
