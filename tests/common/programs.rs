@@ -109,7 +109,8 @@ pub fn run(command: Command, program: &Program, label: &str) -> Output {
 
 /// Its exit status is 124 if it came to the end of its time.
 pub fn timed(mut command: Command) -> Output {
-    let limit = Duration::from_secs(120);
+    // Only a hang reaches it: a program of ten thousand accesses to files takes minutes beside eight computing processes.
+    let limit = Duration::from_secs(600);
     let mut timed = Command::new("timeout");
     timed.arg(limit.as_secs().to_string()).arg(command.get_program()).args(command.get_args());
     for (key, value) in command.get_envs() {

@@ -108,11 +108,8 @@ mpi! {
         count: c_int, array_of_requests: ArrayMut<MPI_Request>, array_of_statuses: StatusArray,
     ) {
         let requests = array_mut!(array_of_requests[count])?;
-        several::wait_for_all(requests)?;
         let mut outcomes = Outcomes::new(statuses!(array_of_statuses[requests.len()]));
-        for request in requests {
-            outcomes.put(wait(request)?);
-        }
+        several::take_all(requests, |outcome| outcomes.put(outcome))?;
         outcomes.end()
     }
 

@@ -124,38 +124,50 @@ fn wait_for_one(requests: &[MPI_Request]) -> Result<(), Fault> {
 /// How often a wait for short messages polls before it prepares to wait.
 const POLLS: u32 = 64;
 
-/// Polls for the ends of short messages for a few microseconds. The result: every handle stands for a request, and all
-/// are over. Most short messages have ended by then, or end meanwhile; preparing a wait costs as much as receiving one.
-fn poll_for_all(requests: &[MPI_Request]) -> Result<bool, Fault> {
-    let (mut at, mut polls) = (0, 0);
-    while let Some(&request) = requests.get(at) {
-        if without_slot(request).is_none() {
-            let Ok(slot) = get(request) else { return Ok(false) };
-            if !slot.is_over() {
-                let short = matches!(slot.work, Work::Message(_)) && slot.raw.is_short();
-                drop(slot);
-                if !short || polls == POLLS {
-                    return Ok(false);
+/// Waits for all requests, in order, and gives their outcomes to `put`. It polls for the ends of short messages for a few
+/// microseconds: most have ended by then, or end meanwhile, and preparing a wait costs as much as receiving one. Of several
+/// messages under way after that, all peers learn of the wait before it begins.
+///
+/// # Errors
+/// As [`check`]; outcomes of the requests before that one may have been given.
+pub(crate) fn take_all(
+    requests: &mut [MPI_Request],
+    mut put: impl FnMut(Outcome),
+) -> Result<(), Fault> {
+    budget::spend();
+    let mut polls = 0;
+    for at in 0..requests.len() {
+        let outcome = loop {
+            match take(&mut requests[at]) {
+                Ok(Taken::Inactive) => break Outcome::EMPTY,
+                Ok(Taken::Over(outcome)) => break outcome,
+                Ok(Taken::Pending) if polls < POLLS && is_short(requests[at])? => {
+                    polls += 1;
+                    wait::poll()?;
                 }
-                polls += 1;
-                wait::poll()?;
-                continue;
+                Ok(Taken::Pending) => {
+                    polls = POLLS;
+                    wait_for_all(&requests[at..])?;
+                }
+                Err(fault) => return check(&requests[at..]).and(Err(fault)),
             }
-        }
-        at += 1;
+        };
+        put(outcome);
     }
-    Ok(true)
+    Ok(())
+}
+
+/// Whether the request is a short message that is under way.
+fn is_short(request: MPI_Request) -> Result<bool, Fault> {
+    let slot = get(request)?;
+    Ok(matches!(slot.work, Work::Message(_)) && slot.raw.is_short())
 }
 
 /// Waits until all requests are over. Of several messages under way, all peers learn of the wait before it begins.
 ///
 /// # Errors
 /// As [`check`].
-pub(crate) fn wait_for_all(requests: &[MPI_Request]) -> Result<(), Fault> {
-    budget::spend();
-    if poll_for_all(requests)? {
-        return Ok(());
-    }
+fn wait_for_all(requests: &[MPI_Request]) -> Result<(), Fault> {
     check(requests)?;
     let mut waiters = Vec::new();
     for &request in requests {

@@ -147,7 +147,8 @@ impl State {
             Some(known) => (**known).clone(),
             None => {
                 let Message { data, receives, comm, .. } = message;
-                let result = raw.result().unwrap_or(Err(newmad::Error::Active));
+                // An error that is not needed would be made and dropped for each message.
+                let result = raw.result().unwrap_or_else(|| Err(newmad::Error::Active));
                 Outcome::of_message(result, *receives, data, comm)
             }
         }

@@ -252,7 +252,7 @@ impl<B, K: Keeper> Request<B, K> {
 
     #[inline]
     fn lend(&mut self) -> Result<Memory, Error> {
-        self.buffer.get().map(self.memory).ok_or(Error::NotStarted)
+        self.buffer.get().map(self.memory).ok_or_else(|| Error::NotStarted)
     }
 
     #[inline]

@@ -59,7 +59,7 @@ use crate::proto::finders::Finders;
 use crate::proto::inline::Found;
 use crate::request::{Ref, Request};
 use crate::strategy::selection::assert_caller;
-use crate::sys::KeepErrno;
+use crate::sys::{self, KeepErrno};
 use crate::wire::{Ends, Envelope};
 
 /// Requests are on the submission list.
@@ -326,6 +326,23 @@ impl Engine {
     pub(crate) unsafe fn submit_then_compute(&self, request: NonNull<Request>, manager: &Manager) {
         // SAFETY: valid, and kept alive by its owner, the caller.
         let asked = unsafe { request.as_ref() };
+        if asked.is_short() {
+            // SAFETY: the caller's promise.
+            return unsafe { self.submit_and_leave(request, manager) };
+        }
+        let absence = &self.signals.absence;
+        absence.posts(sys::now_ns(), !self.pending());
+        // SAFETY: as above.
+        unsafe { self.submit_and_leave(request, manager) };
+        absence.leaves(sys::now_ns());
+    }
+
+    /// # Safety
+    /// As [`Engine::submit`].
+    #[inline]
+    unsafe fn submit_and_leave(&self, request: NonNull<Request>, manager: &Manager) {
+        // SAFETY: valid, and kept alive by its owner, the caller.
+        let asked = unsafe { request.as_ref() };
         if self.offload.wants(asked) && manager.offer() {
             // A poller finds it. A poller that stops calls `ensure_watched`, which has a thread look, if need be the
             // caller.
@@ -420,7 +437,8 @@ impl Engine {
             let silenced = self.doorbells.silence();
             spin(Budget::Polls(SPINS), || {
                 core.poll_once(peer);
-                let over = core.pending.count() <= before;
+                // Not by the count: other threads' requests end, too.
+                let over = asked.is_finished();
                 if over || core.is_wanted() { Poll::Stop } else { Poll::Nothing }
             });
             silenced

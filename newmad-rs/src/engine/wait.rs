@@ -11,6 +11,7 @@ use pioman::{Hint, Manager, Point, Source};
 use crate::engine::Engine;
 use crate::engine::spin::{Budget, Poll, spin};
 use crate::request::{Op, Request};
+use crate::sys::now_ns;
 
 /// How long the waiter of a long message polls in vain before the I/O manager says how to wait: about what a sleep
 /// costs.
@@ -167,6 +168,9 @@ impl Engine {
             all_short &= request.is_short();
             all_beside &= self.beside.has(request.peer);
         }
+        if !all_short {
+            self.signals.absence.waits(now_ns);
+        }
         if all_beside || manager.is_crowded() {
             return;
         }
@@ -200,6 +204,9 @@ impl Unfinished<'_> {
         request.set_waiting();
         if overdue.is_none() && self.engine.comes_from_beside(request) && marcel::is_green() {
             return self.wait_beside(request);
+        }
+        if !request.is_short() {
+            self.engine.signals.absence.waits(now_ns);
         }
         let hint = if request.capacity >= LONG { Hint::Long } else { Hint::Short };
         let shown = !request.is_short() && !self.engine.doorbells.are_absent();

@@ -22,6 +22,7 @@
 //! - Ranks of one process do not wait for each other's `Bye`: they withdraw what they lent.
 //! - A gate's links are closed before what it lent is given back.
 
+pub(crate) mod absence;
 pub(crate) mod config;
 pub(crate) mod credit;
 pub(crate) mod gates;

@@ -9,6 +9,7 @@ use pioman::Completion;
 
 use crate::collect::Submissions;
 use crate::error::Error;
+use crate::gate::absence::Absence;
 use crate::request::Request;
 use crate::sys;
 
@@ -30,6 +31,8 @@ pub(crate) struct Signals {
     pub(crate) self_wakes: AtomicU64,
     /// Threads that wait for a large message.
     pub(crate) waiters: AtomicUsize,
+    /// How long the program stays away before it waits for one.
+    pub(crate) absence: Absence,
     /// Messages stay with the senders for lack of cells: a caller, which may allocate, is to help.
     pub(crate) starved: AtomicBool,
     /// Links that the connection manager should open or repair: bit `rail * size + peer`.
@@ -60,6 +63,7 @@ impl Signals {
             unattended: AtomicBool::new(false),
             self_wakes: AtomicU64::new(0),
             waiters: AtomicUsize::new(0),
+            absence: Absence::default(),
             starved: AtomicBool::new(false),
             wanted: (0..(size * rails).div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
             restless: AtomicBool::new(false),

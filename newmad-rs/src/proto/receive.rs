@@ -37,10 +37,11 @@ impl<D: Driver> Core<D> {
         let mut any = false;
         let waited = self.pending.count() > 0;
         for _ in 0..BATCH {
-            match self.gates.rails[rail].driver.peek_small(from) {
+            // By reference: the header is not copied once more.
+            match &self.gates.rails[rail].driver.peek_small(from) {
                 Peek::Empty => break,
                 Peek::Packet(header, payload) => {
-                    match self.take_packet(rail, from, &header, payload) {
+                    match self.take_packet(rail, from, header, *payload) {
                         Ok(Taken::Lost) => return true,
                         Ok(Taken::Yes) => {
                             self.gates.rails[rail].driver.release(from);
@@ -60,7 +61,7 @@ impl<D: Driver> Core<D> {
                         }
                     }
                 }
-                Peek::Gone(cause) => {
+                &Peek::Gone(cause) => {
                     // What it sent on the large track before may still be there.
                     let expected = self.gates[from as usize].large_expected > 0;
                     if !(expected && self.take_large(rail, from)) {

@@ -32,9 +32,12 @@ pub(crate) const PIECE: usize = 256 * 1024;
 const GRACE: u32 = 16;
 
 impl<D: Driver> Core<D> {
-    /// Whether a thread of this side copies while this message moves: waits for it, or for another long one.
+    /// Whether a thread of this side copies while this message moves: waits for it, or for another long one, or is expected
+    /// to in a moment.
     fn is_waited_for(&self, request: Ref) -> bool {
-        request.is_waiting() || self.signals.waiters.load(Ordering::Relaxed) > 0
+        request.is_waiting()
+            || self.signals.waiters.load(Ordering::Relaxed) > 0
+            || self.signals.absence.is_expected_to_be_short()
     }
 
     /// The rail over which a large message could be copied from or to a peer's memory.

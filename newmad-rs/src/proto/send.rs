@@ -17,7 +17,8 @@ use crate::wire::{Header, Kind, MAX_RAILS, PUT, TO_RECEIVER};
 impl<D: Driver> Core<D> {
     #[inline]
     fn limits(&self, to: u32) -> Limits {
-        Limits { mtu: self.gates[to as usize].mtu, threshold: self.gates.threshold }
+        let waits = self.signals.absence.is_expected_to_be_short();
+        Limits { mtu: self.gates[to as usize].mtu, threshold: self.gates.threshold, waits }
     }
 
     /// Begins a send. A short one goes straight to the driver when nothing is before it.

@@ -10,6 +10,8 @@ pub(crate) struct Limits {
     pub(crate) mtu: usize,
     /// Longer messages use rendezvous.
     pub(crate) threshold: usize,
+    /// Senders of messages that are announced are expected to wait at once.
+    pub(crate) waits: bool,
 }
 
 /// The next packet of one message whose bytes are in a row: header and payload.
@@ -18,7 +20,7 @@ pub(crate) fn wrap(request: Ref, limits: &Limits) -> (Header, Span) {
     let data = request.span();
     if request.is_announced(limits.threshold) {
         let header = Header {
-            flags: if request.is_waiting() { SENDER_WAITS } else { 0 },
+            flags: if request.is_waiting() || limits.waits { SENDER_WAITS } else { 0 },
             tag: request.tag,
             ends: request.envelope().ends,
             len: data.len() as u64,

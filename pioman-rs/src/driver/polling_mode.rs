@@ -6,21 +6,23 @@
 //! would find the program there already: four system calls and a wake-up for nothing, several times per message. So
 //! calls that leave something pending are counted; a watcher that is woken and finds that many did so a moment ago, or
 //! that some did and it has been woken in vain, *joins* the pollers ([`crate::progress::pollers`]), for which no one
-//! has to be armed, and polls at its pace, asleep in between. After a period without a call it leaves them,
-//! and arms what is to be armed, as every poller does. What the program leaves behind when it goes off to compute is
+//! has to be armed, and polls at its pace, asleep in between. When the program calls no more, or much less often, it leaves
+//! them, and arms what is to be armed, as every poller does. What the program leaves behind when it goes off to compute is
 //! found a period late, once.
+//!
+//! A look in vain costs some tens of microseconds where the program and its watcher share a core (a timer, two switches, a
+//! cold cache). So the *period* grows with the time that the mode has lasted since the last event that the watcher found: the
+//! program has then called for that long without a pause, and may as well be found a part of it late ([`PART`]). (At an even
+//! pace of 50 µs, one of eight exchanges of 64 KiB took 45 µs instead of 6.)
 //!
 //! Wake-ups in vain count, since they may be all that keeps the program from calling more often: on a core that a
 //! program and its watcher share, wake-ups took so much of the time that they did not end. (`mad bench delegation
 //! --method caller`, a program that only tests, two cores: half a round trip of 2.1 to 2.5 µs; now 0.45 to 0.57.)
 //!
-//! Whether the peers would still ring cannot be seen in polling mode. So the watcher leaves it after some looks in vain
-//! in a row, too ([`Patience`]), and more of them if it had to come back soon the last time. (Without that, one window
-//! of messages that filled a track brought looks every 50 µs for as long as the program went on to exchange messages.)
-//!
 //! Only for sources whose policy allows passing polls.
 //!
-//! Rejected: a watcher that spins for a while before it sleeps (where processes share the cores it takes the core from
+//! Rejected: leaving after some looks in vain, since the peers may ring no more (they did, and the mode began anew; a growing
+//! period costs less than either); a watcher that spins for a while before it sleeps (where processes share the cores it takes the core from
 //! the peer that is waited for); arming late (a thread would have to be there to do it).
 
 use std::time::{Duration, Instant};
@@ -28,44 +30,34 @@ use std::time::{Duration, Instant};
 use crate::driver::core::{Driver, Polling};
 use crate::progress::registry::Pinned;
 
-/// Time between two looks: what a wake-up costs is a small part of it.
-const PERIOD: Duration = Duration::from_micros(50);
+/// Shortest and longest time between two looks. What a wake-up costs is a small part of the shortest.
+const PERIODS: (Duration, Duration) = (Duration::from_micros(50), Duration::from_millis(100));
+/// A period is one part in so many of the time since the watcher was needed last.
+const PART: u32 = 4;
+/// A program that calls less often than one in so many times of before has gone off.
+const RARER: u32 = 4;
 /// So many must leave something pending during a period, at least,
 const BUSY: u32 = 8;
 /// or so many while the watcher finds nothing as often.
 const VAIN: u32 = 2;
 
-/// Looks in vain in a row after which polling mode ends: at first, and at the most.
-const LEAST_PATIENCE: u32 = 4;
-const MOST_PATIENCE: u32 = 256;
-
-/// How many looks in vain in a row polling mode lasts.
-struct Patience {
-    looks: u32,
-    vain: u32,
-    ended: Option<Instant>,
+/// The time between two looks, so long after the watcher was needed last.
+fn period(since: Duration) -> Duration {
+    (since / PART).clamp(PERIODS.0, PERIODS.1)
 }
 
-impl Patience {
-    fn new() -> Patience {
-        Patience { looks: LEAST_PATIENCE, vain: 0, ended: None }
-    }
+/// Calls, and in which time.
+#[derive(Clone, Copy)]
+struct Rate {
+    calls: u32,
+    time: Duration,
+}
 
-    /// Polling mode begins. It lasts longer if it has ended a moment ago: the peers ring again.
-    fn begin(&mut self, now: Instant) {
-        let soon = self.ended.is_some_and(|ended| now - ended < self.looks * PERIOD);
-        self.looks = if soon { (2 * self.looks).min(MOST_PATIENCE) } else { LEAST_PATIENCE };
-        self.vain = 0;
-    }
-
-    /// A look in polling mode; whether the mode goes on.
-    fn looked(&mut self, found: bool) -> bool {
-        self.vain = if found { 0 } else { self.vain + 1 };
-        self.vain < self.looks
-    }
-
-    fn end(&mut self, now: Instant) {
-        self.ended = Some(now);
+impl Rate {
+    /// Whether these calls are much rarer than those.
+    fn is_rarer_than(self, before: Rate) -> bool {
+        let now = u128::from(self.calls) * before.time.as_nanos() * u128::from(RARER);
+        now < u128::from(before.calls) * self.time.as_nanos()
     }
 }
 
@@ -84,7 +76,10 @@ pub(super) struct PollingMode<'a> {
     visits: u32,
     /// How often it has looked in vain since then.
     vain: u32,
-    patience: Patience,
+    /// In the period before.
+    before: Rate,
+    /// When the mode began, or the watcher found something in it.
+    needed: Instant,
     /// The sources that it polls, in polling mode.
     polling: Option<Polling<'a>>,
 }
@@ -95,38 +90,43 @@ impl<'a> PollingMode<'a> {
         // SAFETY: no memory is passed.
         unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 5_000, 0, 0, 0) };
         let visits = driver.background.visits.now();
-        let (counted, patience) = (Instant::now(), Patience::new());
-        PollingMode { driver, counted, visits, vain: 0, patience, polling: None }
+        let (now, before) = (Instant::now(), Rate { calls: 0, time: PERIODS.0 });
+        PollingMode { driver, counted: now, visits, vain: 0, before, needed: now, polling: None }
     }
 
     /// When it is to look next, in polling mode.
     pub(super) fn next(&self) -> Option<Instant> {
-        self.polling.as_ref().map(|_| Instant::now() + PERIOD)
+        self.polling.as_ref().map(|_| self.counted + period(self.counted - self.needed))
     }
 
     /// The watcher was woken, or its time has come, and it has looked, and `found` something: begins polling mode, or
     /// ends it. The caller then arms.
     pub(super) fn looked(&mut self, sources: &Pinned<'_>, found: bool) {
         let now = Instant::now();
-        let since = now - self.counted;
+        let time = now - self.counted;
         self.vain += u32::from(!found);
-        if since < PERIOD {
+        if found {
+            self.needed = now;
+        }
+        if time < PERIODS.0 {
             return;
         }
         self.counted = now;
         let visits = self.driver.background.visits.now();
         let calls = visits.wrapping_sub(std::mem::replace(&mut self.visits, visits));
         let vain = std::mem::take(&mut self.vain);
-        let patient = self.polling.is_none() || self.patience.looked(found);
-        let busy = patient && since < 4 * PERIOD && is_busy(self.polling.is_some(), calls, vain);
-        if busy && self.polling.is_none() {
+        let rate = Rate { calls, time };
+        let before = std::mem::replace(&mut self.before, rate);
+        let polls = self.polling.is_some();
+        let goes_on = if polls { !rate.is_rarer_than(before) } else { time < 4 * PERIODS.0 };
+        let busy = goes_on && is_busy(polls, calls, vain);
+        if busy && !polls {
             let polls = sources.unattended_of(self.driver.advisor.passed());
             if polls != 0 {
-                self.patience.begin(now);
+                self.needed = now;
                 self.polling = Some(self.driver.begin_polling(sources, polls));
             }
         } else if !busy && let Some(polling) = self.polling.take() {
-            self.patience.end(now);
             polling.stop().paid_by_parking(); // the caller arms
         }
     }
@@ -151,24 +151,28 @@ mod tests {
     }
 
     #[test]
-    fn polling_mode_ends_after_looks_in_vain_and_lasts_longer_if_it_comes_back_soon() {
-        let mut patience = Patience::new();
-        let mut now = Instant::now();
-        let mut lasts = |patience: &mut Patience, pause: Duration| {
-            now += pause;
-            patience.begin(now);
-            let looks = 1 + (0..).take_while(|_| patience.looked(false)).count() as u32;
-            now += looks * PERIOD;
-            patience.end(now);
-            looks
-        };
-        assert_eq!(lasts(&mut patience, PERIOD), LEAST_PATIENCE);
-        assert_eq!(lasts(&mut patience, PERIOD), 2 * LEAST_PATIENCE);
-        assert_eq!(lasts(&mut patience, PERIOD), 4 * LEAST_PATIENCE);
-        assert_eq!(lasts(&mut patience, MOST_PATIENCE * PERIOD), LEAST_PATIENCE, "long ago");
-        patience.begin(now);
-        for _ in 0..10 * LEAST_PATIENCE {
-            assert!(patience.looked(false) && patience.looked(true), "it finds what there is");
+    fn periods_grow_with_the_time_without_need() {
+        let us = Duration::from_micros;
+        assert_eq!(period(us(0)), us(50));
+        assert_eq!(period(us(10_000)), us(2_500));
+        assert_eq!(period(us(60_000_000)), us(100_000));
+        // Looks in a second in which the watcher is never needed.
+        let (mut time, mut looks) = (us(0), 0);
+        while time < us(1_000_000) {
+            time += period(time);
+            looks += 1;
         }
+        assert!(looks <= 50, "{looks}");
+    }
+
+    #[test]
+    fn who_calls_much_less_often_has_gone_off() {
+        let rate = |calls, us| Rate { calls, time: Duration::from_micros(us) };
+        assert!(rate(0, 100).is_rarer_than(rate(8, 50)));
+        assert!(rate(3, 100).is_rarer_than(rate(8, 50)), "it went off in the middle");
+        assert!(!rate(4, 100).is_rarer_than(rate(8, 50)));
+        assert!(
+            !rate(100, 2_000).is_rarer_than(rate(8, 50)) && !rate(1, 50).is_rarer_than(rate(0, 50))
+        );
     }
 }
