@@ -377,7 +377,8 @@ impl Remote {
                 vec![0; 8],
             )?);
             let bytes = Request::bare(Kind::Flush, number).encode();
-            self.send(rank, self.comm.internal_tag(REQUEST), bytes)?;
+            // Waited for, so that no strategy holds it for what may follow.
+            session.send(process, self.comm.internal_tag(REQUEST), &bytes)?;
         }
         for reply in replies {
             result = result.and(status_of(reply));

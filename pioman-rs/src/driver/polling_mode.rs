@@ -38,7 +38,7 @@ const PART: u32 = 4;
 const RARER: u32 = 4;
 /// So many must leave something pending during a period, at least,
 const BUSY: u32 = 8;
-/// or so many while the watcher finds nothing as often.
+/// or so many while the watcher finds nothing as often in a row.
 const VAIN: u32 = 2;
 
 /// The time between two looks, so long after the watcher was needed last.
@@ -61,8 +61,8 @@ impl Rate {
     }
 }
 
-/// Whether the program sees to its events by itself, by what came in the last period or some: calls that left something
-/// pending, and looks of the watcher, `polling` already or not, that found nothing.
+/// Whether the program sees to its events by itself: by the calls that left something pending in the last period, and the
+/// looks of the watcher, `polling` already or not, that found nothing, one soon after the other.
 fn is_busy(polling: bool, calls: u32, vain: u32) -> bool {
     let least = if polling { 1 } else { VAIN };
     calls >= BUSY || calls >= least && vain >= least
@@ -74,7 +74,7 @@ pub(super) struct PollingMode<'a> {
     /// Since when it counts how often something is left pending, and how often that had been then.
     counted: Instant,
     visits: u32,
-    /// How often it has looked in vain since then.
+    /// How often it has looked in vain, one look soon after the other.
     vain: u32,
     /// In the period before.
     before: Rate,
@@ -104,22 +104,22 @@ impl<'a> PollingMode<'a> {
     pub(super) fn looked(&mut self, sources: &Pinned<'_>, found: bool) {
         let now = Instant::now();
         let time = now - self.counted;
-        self.vain += u32::from(!found);
         if found {
             self.needed = now;
         }
+        let alone = found || time >= 4 * PERIODS.0 && self.polling.is_none();
+        self.vain = if alone { 0 } else { self.vain } + u32::from(!found);
         if time < PERIODS.0 {
             return;
         }
         self.counted = now;
         let visits = self.driver.background.visits.now();
         let calls = visits.wrapping_sub(std::mem::replace(&mut self.visits, visits));
-        let vain = std::mem::take(&mut self.vain);
         let rate = Rate { calls, time };
         let before = std::mem::replace(&mut self.before, rate);
         let polls = self.polling.is_some();
         let goes_on = if polls { !rate.is_rarer_than(before) } else { time < 4 * PERIODS.0 };
-        let busy = goes_on && is_busy(polls, calls, vain);
+        let busy = goes_on && is_busy(polls, calls, self.vain);
         if busy && !polls {
             let polls = sources.unattended_of(self.driver.advisor.passed());
             if polls != 0 {

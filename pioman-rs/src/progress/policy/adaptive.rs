@@ -94,13 +94,23 @@ impl Policy for Adaptive {
             return choice;
         }
         let spin = spin(request, load);
+        if spin.time.is_zero()
+            && request.asker == Asker::Waiter
+            && !load.loaded
+            && load.limit == Limit::Auto
+            && !matches!(request.hint, Hint::Expected(_))
+            && request.history.is_trial(request.waited.is_zero())
+        {
+            return poll_for(Some(price(load)), request.waited, "would the wait be shorter?");
+        }
         poll_for(Some(spin.time), request.waited, spin.why)
     }
 
     fn completed(&self, request: &Request<'_>, load: &Snapshot) {
         // The account is of what this policy chose freely.
         if hopeless(request, load).is_none() && request.only.is_none() {
-            let polled = spin(request, load).time;
+            let spin = spin(request, load).time;
+            let polled = if request.history.is_trial(false) { price(load) } else { spin };
             request.history.settle(request.waited, polled, price(load));
         }
     }
