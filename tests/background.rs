@@ -144,7 +144,7 @@ fn the_background_of_an_mpi_program_costs_next_to_nothing() {
 /// It computes nothing: each message of 8 bytes is followed at once by the wait for its answer.
 #[test]
 fn the_background_of_a_program_that_only_exchanges_costs_next_to_nothing() {
-    application("halo", "20000", "0:8:0:1");
+    application("halo", "12000", "0:8:0:1");
 }
 
 /// Over shm and tcp, in the default mode: a program, how many of its steps take a second or so, and their shape.
