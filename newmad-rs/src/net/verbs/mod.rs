@@ -23,6 +23,8 @@
 pub(crate) mod connect;
 mod flow;
 pub(crate) mod ibv;
+#[cfg(test)]
+mod messages;
 mod peer;
 mod pieces;
 mod registrar;

@@ -72,6 +72,9 @@ pub(super) struct Pieces {
     /// Reads that wait to be posted, and events that wait to be taken.
     waiting: usize,
     events: usize,
+    /// Reads that were done.
+    #[cfg(test)]
+    pub(super) done: usize,
 }
 
 // SAFETY: the addresses of memory are handed to the adapter, not followed.
@@ -102,7 +105,15 @@ impl Pieces {
             fails: false,
         };
         let pieces = (0..PLACES).map(|_| piece()).collect();
-        Pieces { pieces, registrar, reads: 0, waiting: 0, events: 0 }
+        Pieces {
+            pieces,
+            registrar,
+            reads: 0,
+            waiting: 0,
+            events: 0,
+            #[cfg(test)]
+            done: 0,
+        }
     }
 
     /// Reads that are under way.
@@ -285,6 +296,10 @@ impl Pieces {
             }
         }
         self.reads -= 1;
+        #[cfg(test)]
+        {
+            self.done += usize::from(event == RdmaEvent::Read);
+        }
         self.tell(place, event);
         self.release(place);
         true

@@ -10,7 +10,12 @@ const LIMIT: Duration = Duration::from_secs(30);
 
 /// Two ends over the machine's first active port, without a link. `None`: there is no adapter.
 fn ends() -> Option<[(Own, Verbs); 2]> {
-    let own = || Own::open(2, None, 0, 8, Some(1));
+    ends_with(1)
+}
+
+/// As [`ends`]: messages from this length on are read.
+pub(super) fn ends_with(reads_from: usize) -> Option<[(Own, Verbs); 2]> {
+    let own = || Own::open(2, None, 0, 8, Some(reads_from));
     match (own(), own()) {
         (Ok(caller), Ok(called)) => Some([caller, called]),
         (Err(Error::Bootstrap(why)), _) | (_, Err(Error::Bootstrap(why))) => {
@@ -253,7 +258,7 @@ fn an_event_of_the_adapter_ends_its_links() {
 }
 
 /// Memory of its own, which is unmapped when it is dropped.
-struct Mapped(*mut u8, usize);
+pub(super) struct Mapped(*mut u8, usize);
 
 impl Mapped {
     fn new(len: usize, protection: libc::c_int) -> Mapped {
@@ -265,7 +270,7 @@ impl Mapped {
     }
 
     /// Memory of which each byte is one.
-    fn ones(len: usize) -> Mapped {
+    pub(super) fn ones(len: usize) -> Mapped {
         let mapped = Mapped::new(len, libc::PROT_READ | libc::PROT_WRITE);
         // SAFETY: its own memory.
         unsafe { std::ptr::write_bytes(mapped.0, 1, len) };
@@ -277,7 +282,32 @@ impl Mapped {
         assert_eq!(unsafe { libc::mprotect(self.0.cast(), self.1, libc::PROT_READ) }, 0);
     }
 
-    fn byte(&self, at: usize) -> u8 {
+    pub(super) fn at(&self) -> *mut u8 {
+        self.0
+    }
+
+    /// Unmaps it and maps it again at the same place, or has the kernel forget what is in it.
+    pub(super) fn renew(&self, maps: bool) {
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
+        // SAFETY: its own memory, and nothing has been mapped there meanwhile but by this.
+        unsafe {
+            if maps {
+                let at = libc::mmap(self.0.cast(), self.1, protection, flags, -1, 0);
+                assert_eq!(at, self.0.cast());
+            } else {
+                assert_eq!(libc::madvise(self.0.cast(), self.1, libc::MADV_DONTNEED), 0);
+            }
+        }
+        assert_eq!(self.byte(0), 0);
+    }
+
+    pub(super) fn fill(&self, byte: u8) {
+        // SAFETY: its own memory; no read is under way.
+        unsafe { std::ptr::write_bytes(self.0, byte, self.1) };
+    }
+
+    pub(super) fn byte(&self, at: usize) -> u8 {
         assert!(at < self.1);
         // SAFETY: inside; no read is under way.
         unsafe { self.0.add(at).read() }
