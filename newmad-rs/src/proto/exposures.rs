@@ -28,7 +28,7 @@ pub(crate) struct Exposure {
 
 /// See the module.
 pub(crate) struct Exposures {
-    all: [Option<Exposure>; MOST],
+    all: Box<[Option<Exposure>]>,
     count: usize,
     /// Those whose keys are to be told.
     pub(crate) untold: usize,
@@ -36,7 +36,7 @@ pub(crate) struct Exposures {
 
 impl Exposures {
     pub(crate) fn new() -> Exposures {
-        Exposures { all: [None; MOST], count: 0, untold: 0 }
+        Exposures { all: vec![None; MOST].into_boxed_slice(), count: 0, untold: 0 }
     }
 
     #[inline]

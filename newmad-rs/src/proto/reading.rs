@@ -35,22 +35,23 @@ impl<D: Driver> Core<D> {
     /// A message that was announced, and matched, is to be read.
     pub(crate) fn read_message(&mut self, request: Ref) {
         self.reads.waiting.push(request, Place::Reads);
-        self.begin_reads();
+        self.begin_reads(request.gate.get());
     }
 
-    /// Begins to read what waits for that, as far as there are places.
-    fn begin_reads(&mut self) {
-        while let Some(place) = self.reads.free()
-            && let Some(request) = self.reads.waiting.pop()
+    /// Begins to read what waits for that of a peer's, as far as it may have places.
+    fn begin_reads(&mut self, peer: u32) {
+        while !self.reads.has_all(peer)
+            && let Some(request) = self.reads.waiting.find(|request| request.gate.get() == peer)
         {
-            let peer = request.gate.get();
-            match self.reading_rail(peer, request.total.get()) {
-                Some(rail) => {
+            self.reads.waiting.remove(request);
+            match (self.reads.free(), self.reading_rail(peer, request.total.get())) {
+                (Some(place), Some(rail)) => {
                     self.reads.begin(place, request, rail);
                     self.begin_pieces(place);
                     self.flush(peer);
                 }
-                None => self.send_fragments_instead(peer, request, LINK_ENDED),
+                (None, _) => self.send_fragments_instead(peer, request, NO_PLACE),
+                (_, None) => self.send_fragments_instead(peer, request, LINK_ENDED),
             }
         }
     }
@@ -70,7 +71,10 @@ impl<D: Driver> Core<D> {
             let asked = unsafe {
                 rail.driver.register(request.gate.get(), request.at(at), len, Access::Target)
             };
-            let Some(ticket) = asked else { return };
+            let Some(ticket) = asked else {
+                self.reads.starved = true;
+                return;
+            };
             reading.pieces[lane] = Some(Piece { at, len, ticket, asked: false, reads: false });
             reading.next += len;
             self.reads.unasked += 1;
@@ -155,9 +159,9 @@ impl<D: Driver> Core<D> {
                 }
             }
         }
-        // Pieces for which a driver had no place.
-        for place in 0..self.reads.all.len() {
-            self.begin_pieces(place);
+        if std::mem::take(&mut self.reads.starved) {
+            // A driver may have a place now.
+            (0..self.reads.all.len()).for_each(|place| self.begin_pieces(place));
         }
         if self.reads.unasked > 0 {
             any |= self.flush_all();
@@ -196,7 +200,7 @@ impl<D: Driver> Core<D> {
     /// Goes on with a receive, or ends its reading if that is over.
     fn settle_read(&mut self, place: usize) {
         let Some(reading) = self.reads.all[place] else { return };
-        let request = reading.request;
+        let (request, peer) = (reading.request, reading.request.gate.get());
         let is_whole = request.moved.get() == request.total.get();
         if reading.fate == Fate::Goes && !is_whole {
             return self.begin_pieces(place);
@@ -223,9 +227,9 @@ impl<D: Driver> Core<D> {
                 self.finish(request, outcome);
             }
             _ if is_whole => self.owe(request, Owes::FinToSender),
-            _ => self.send_fragments_instead(request.gate.get(), request, GIVEN_UP),
+            _ => self.send_fragments_instead(peer, request, GIVEN_UP),
         }
-        self.begin_reads();
+        self.begin_reads(peer);
     }
 
     /// Nothing is read from that peer any more, over that rail or over any: what was goes on as `fate` says.
@@ -245,6 +249,8 @@ impl<D: Driver> Core<D> {
     }
 }
 
+const NO_PLACE: (Protocol, &str) =
+    (Protocol::Fragments, "fragments: enough is read from other peers");
 const LINK_ENDED: (Protocol, &str) =
     (Protocol::Fragments, "fragments: the link that would have read has ended");
 const GIVEN_UP: (Protocol, &str) =

@@ -8,8 +8,10 @@ use crate::proto::pieces::LANES;
 use crate::request::queue::Queue;
 use crate::request::{Outcome, Place, Ref};
 
-/// Receives that are read at once. The others wait for their turn.
-pub(crate) const MOST: usize = if cfg!(test) { 3 } else { 8 };
+/// Receives that are read at once, of one peer's messages and of all. The others of that peer wait for their turn: a
+/// peer that is slow holds up its own messages, and no others.
+const EACH: usize = if cfg!(test) { 3 } else { 8 };
+const MOST: usize = if cfg!(test) { 5 } else { 64 };
 
 /// A piece that is under way.
 #[derive(Clone, Copy, Debug)]
@@ -53,17 +55,20 @@ impl Reading {
 
 /// See the module.
 pub(crate) struct Reads {
-    pub(crate) all: [Option<Reading>; MOST],
+    pub(crate) all: Box<[Option<Reading>]>,
     count: usize,
-    /// Receives that wait until another is over.
+    /// Receives that wait until another is over: their peers have as many places as each may have.
     pub(crate) waiting: Queue,
     /// Pieces whose senders were not asked yet.
     pub(crate) unasked: usize,
+    /// A driver had no place for a piece.
+    pub(crate) starved: bool,
 }
 
 impl Reads {
     pub(crate) fn new() -> Reads {
-        Reads { all: [None; MOST], count: 0, waiting: Queue::default(), unasked: 0 }
+        let all = vec![None; MOST].into_boxed_slice();
+        Reads { all, count: 0, waiting: Queue::default(), unasked: 0, starved: false }
     }
 
     /// Whether nothing is read, or waits for it.
@@ -87,6 +92,11 @@ impl Reads {
     /// A free place, if there is one.
     pub(crate) fn free(&self) -> Option<usize> {
         self.all.iter().position(Option::is_none)
+    }
+
+    /// Whether that peer has as many places as it may have.
+    pub(crate) fn has_all(&self, peer: u32) -> bool {
+        self.all.iter().flatten().filter(|reading| reading.is_with(peer)).count() == EACH
     }
 
     /// Where that receive is.

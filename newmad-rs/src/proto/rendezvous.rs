@@ -85,7 +85,7 @@ impl<D: Driver> Core<D> {
         let (protocol, why) = choose(Known::Matched {
             same_process: from == self.process,
             reachable: rail.is_some(),
-            adapter_reads: self.reading_rail(from, request.total.get()).is_some(),
+            adapter_reads: rail.is_none() && self.reading_rail(from, request.total.get()).is_some(),
             // A scattered sender has no address.
             readable: addr != 0 && request.has_long_runs(),
             scattered: request.is_scattered(),

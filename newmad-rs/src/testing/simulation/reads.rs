@@ -179,6 +179,48 @@ fn a_message_whose_link_breaks_comes_as_fragments_when_the_adapter_has_given_up(
     }
 }
 
+/// Rank 1 announces and then computes for ever; rank 2 is there.
+#[test]
+fn a_peer_that_does_not_answer_holds_up_no_other() {
+    let world = World::new(1, nature(0));
+    let mut cores: Vec<_> = (0..3).map(|rank| world.core(rank, 3)).collect();
+    for peer in [1, 2] {
+        let id = world.network.lock().unwrap().connect(0, [0, peer]);
+        cores[0].attach(0, peer, |driver| driver.install(peer, id, 0));
+        cores[peer as usize].attach(0, 0, |driver| driver.install(0, id, 1));
+    }
+    let receive = |core: &mut Core<Virtual>, from: u32| {
+        (0..6).map(|tag| Asked::recv(core, (from, tag), LEN)).collect::<Vec<_>>()
+    };
+    let send = |core: &mut Core<Virtual>| {
+        (0..6).map(|tag| Asked::send(core, (0, tag), data(tag as usize, LEN))).collect::<Vec<_>>()
+    };
+    let of = [1, 2].map(|from| receive(&mut cores[0], from));
+    let from_first = send(&mut cores[1]);
+    let mut second = cores.remove(2);
+    let mut first = cores.remove(1);
+    while cores[0].progress() {}
+    let from_second = send(&mut second);
+    cores.push(second);
+    settle(&mut cores);
+    for (number, receive) in of[1].iter().enumerate() {
+        assert_eq!(receive.message(), data(number, LEN));
+    }
+    assert!(from_second.iter().all(|send| send.result().is_ok()));
+    assert!(of[0].iter().all(|receive| !receive.is_finished()));
+    let reads = cores[0].gates.rails[0].driver.adapter.reads;
+    assert!(reads > 0, "the other peer has places, too");
+    // The first one answers in the end.
+    first.progress();
+    cores.push(first);
+    settle(&mut cores);
+    for (number, receive) in of[0].iter().enumerate() {
+        assert_eq!(receive.message(), data(number, LEN));
+    }
+    assert!(from_first.iter().all(|send| send.result().is_ok()));
+    all_is_over(&cores);
+}
+
 #[test]
 fn what_waits_for_its_turn_ends_with_its_peer() {
     let world = World::new(1, nature(100));
