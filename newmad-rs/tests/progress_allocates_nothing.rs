@@ -162,18 +162,13 @@ fn kinds_of(
 
 #[test]
 fn no_driver_allocates_while_it_makes_progress() {
-    let mut envs = vec![
+    for env in [
         ("NMAD_DRIVER", "shm"),
         ("NMAD_DRIVER", "tcp"),
         ("NMAD_CMA", "0"),
         ("NMAD_STRATEGY", "aggreg"),
         ("NMAD_STRATEGY", "prio"),
-    ];
-    // In the guest of ci/verbs.sh.
-    if newmad::plumbing::ports().is_ok_and(|ports| ports.iter().any(|port| port.is_active)) {
-        envs.push(("NMAD_DRIVER", "verbs"));
-    }
-    for env in envs {
+    ] {
         // Progress off: the only polls are those of this test.
         let env = [env, ("PIOM_ENABLE_PROGRESSION", "0"), ("MARCEL_MODE", "no-thread")];
         launch("talk", 2, &env).succeed(LIMIT);
@@ -194,4 +189,21 @@ fn the_check_works() {
         .stdout(std::process::Stdio::null())
         .status();
     assert!(!status.unwrap().success());
+}
+
+/// In the guest of `ci/verbs.sh`.
+#[test]
+fn nor_does_verbs_whose_adapter_reads_long_messages() {
+    if newmad::plumbing::ports().is_ok_and(|ports| ports.iter().any(|port| port.is_active)) {
+        for from in ["0", "100000"] {
+            let env = [
+                ("NMAD_DRIVER", "verbs"),
+                ("NMAD_VERBS_RDMA", from),
+                ("PIOM_ENABLE_PROGRESSION", "0"),
+                ("MARCEL_MODE", "no-thread"),
+            ];
+            launch("talk", 2, &env).succeed(LIMIT);
+            launch("kinds", 2, &env).succeed(LIMIT);
+        }
+    }
 }

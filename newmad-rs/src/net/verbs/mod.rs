@@ -273,6 +273,10 @@ impl Verbs {
         while let Some((peer, read)) = pieces.next_read(behind) {
             behind = read.place + 1;
             if self.under_way >= self.adapter.capacity() {
+                // As in `room`.
+                if !std::mem::replace(&mut self.starved, true) {
+                    sys::ring(self.wake.as_raw_fd());
+                }
                 break;
             }
             let posts = |peer: &mut Peer| {
