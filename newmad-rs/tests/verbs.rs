@@ -393,7 +393,7 @@ fn an_adapter_that_stays_down_is_an_error_on_both_sides() {
     if !is_guest("an adapter that stays down", 1) {
         return;
     }
-    // In the middle of messages that are sent, and of such that are read.
+    // In the middle of messages that are sent in packets, and of others that are read.
     for scenario in ["alone", "alone, long"] {
         let (job, words) = over("verbs", scenario, ("NMAD_REPAIR_MS", "600"));
         words.wait("running0");

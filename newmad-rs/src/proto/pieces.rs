@@ -16,7 +16,7 @@ pub(crate) struct Wanted {
     /// Its place in the message.
     pub(crate) at: usize,
     pub(crate) len: usize,
-    /// Of a message's pieces one at a time is under way in each lane: who wants the next one has read the one before.
+    /// One piece of a message is under way in each lane: a receiver that wants the next one has read the one before.
     pub(crate) lane: usize,
     /// The rail whose adapter reads.
     pub(crate) rail: usize,

@@ -7,7 +7,7 @@
 //!   all pieces are read               ── Fin ─────────▶ its memory is its owner's again
 //! ```
 //! Two pieces are under way, so one moves while the other is registered on both sides. Nothing here waits: the driver
-//! tells what has become of a piece ([`RdmaEvent`]), and an `Fin` says as for every other copy that the receiver has all.
+//! tells what has become of a piece ([`RdmaEvent`]), and a `Fin` says, as for every other copy, that the receiver has all.
 //!
 //! Where memory cannot be registered, on either side, and where the link ends, the message comes as fragments, from its
 //! beginning. A receive whose peer has failed ends when the adapter has given up its reads ([`reads`](super::reads)).

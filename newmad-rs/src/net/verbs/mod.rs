@@ -23,6 +23,7 @@
 pub(crate) mod connect;
 mod flow;
 pub(crate) mod ibv;
+mod mail;
 #[cfg(test)]
 mod messages;
 mod peer;

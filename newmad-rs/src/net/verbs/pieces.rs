@@ -216,19 +216,22 @@ impl Pieces {
     fn take_answer(&mut self, place: usize) {
         let piece = &mut self.pieces[place];
         let asked = matches!(piece.stage, Stage::Asked | Stage::Released) || piece.fails;
-        let Some(work) = asked.then(|| self.registrar.take(place)).flatten() else { return };
+        if !asked || self.registrar.is_at_work(place) {
+            return;
+        }
+        let result = self.registrar.take(place);
         if std::mem::take(&mut piece.fails) {
             return self.release(place);
         }
         let mut event = None;
-        piece.stage = match work {
-            Work::Registered(Some(region)) => {
+        piece.stage = match result {
+            Some(Work::Registered(Some(region))) => {
                 if piece.memory.access == Access::Source {
                     event = Some(RdmaEvent::Registered { key: region.remote_key() });
                 }
                 Stage::Registered(region)
             }
-            Work::Registered(None) => {
+            Some(Work::Registered(None)) => {
                 self.waiting -= usize::from(piece.from.take().is_some());
                 event = Some(RdmaEvent::Refused);
                 Stage::Refused

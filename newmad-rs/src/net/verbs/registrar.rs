@@ -1,23 +1,15 @@
 //! The registrar: a thread that registers memory with the adapter, forgets it, and has queue pairs fail.
 //!
 //! The progress path may do none of that: the library allocates, and the kernel looks up and locks each page. So the
-//! driver leaves its work in the *mail* of a place, and finds the result there later.
-//!
-//! ```text
-//!   driver (under the engine's lock)              registrar
-//!   writes the work, turn := registrar's ─bell─▶  does it, writes the result, turn := driver's
-//!   finds its turn, takes the result     ◀─wake── counts an answer
-//! ```
-//! Invariant: whoever has the turn of a mail, and no other, touches what is in it.
+//! driver leaves its work at a place ([`mail`](super::mail)), and finds the result there later.
 
-use std::cell::UnsafeCell;
-use std::mem;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use super::ibv::{Adapter, Failing, Region};
+use super::mail::{Asker, Worker, places};
 use crate::error::{Error, os};
 use crate::net::rdma::Access;
 use crate::sys;
@@ -30,9 +22,11 @@ pub(super) struct Memory {
     pub(super) access: Access,
 }
 
+// SAFETY: an address that is handed on, not followed.
+unsafe impl Send for Memory {}
+
 /// What is to be done, or was.
 pub(super) enum Work {
-    Nothing,
     Register(Memory),
     /// `None`: the memory cannot be registered.
     Registered(Option<Region>),
@@ -40,34 +34,20 @@ pub(super) enum Work {
     Fail(Failing),
 }
 
-struct Mail {
-    /// It is the registrar's turn.
-    asked: AtomicBool,
-    work: UnsafeCell<Work>,
-}
-
-struct Shared {
-    adapter: Arc<Adapter>,
-    mails: Box<[Mail]>,
-    /// The driver's descriptor for waking the thread that sleeps on it.
+/// What the two threads share beside the work.
+struct Bells {
+    /// Rings for the registrar.
+    work: OwnedFd,
+    /// The driver's own, for the thread that sleeps on it.
     wake: Arc<OwnedFd>,
-    bell: OwnedFd,
-    answers: AtomicU32,
     ends: AtomicBool,
 }
 
-// SAFETY: the work is touched by the one whose turn it is (see the module). Regions and queue pairs may be used by any
-// thread, and the address of memory is not followed here.
-unsafe impl Send for Shared {}
-// SAFETY: as above.
-unsafe impl Sync for Shared {}
-
 /// See the module.
 pub(super) struct Registrar {
-    shared: Arc<Shared>,
+    asker: Asker<Work>,
+    bells: Arc<Bells>,
     thread: Option<JoinHandle<()>>,
-    /// Answers that the driver has looked at.
-    seen: u32,
 }
 
 impl Registrar {
@@ -78,58 +58,44 @@ impl Registrar {
     pub(super) fn start(
         adapter: Arc<Adapter>,
         wake: Arc<OwnedFd>,
-        places: usize,
+        count: usize,
     ) -> Result<Registrar, Error> {
-        let mail = || Mail { asked: AtomicBool::new(false), work: UnsafeCell::new(Work::Nothing) };
-        let shared = Arc::new(Shared {
-            adapter,
-            mails: (0..places).map(|_| mail()).collect(),
-            wake,
-            bell: sys::eventfd()?,
-            answers: AtomicU32::new(0),
-            ends: AtomicBool::new(false),
-        });
-        let of_thread = shared.clone();
+        let (asker, worker) = places(count);
+        let bells = Arc::new(Bells { work: sys::eventfd()?, wake, ends: AtomicBool::new(false) });
+        let of_thread = bells.clone();
         let thread = std::thread::Builder::new()
             .name("newmad-register".into())
             .stack_size(marcel::plumbing::lwp::program_stack())
-            .spawn(move || pioman::plumbing::library_thread(|| of_thread.run()))
+            .spawn(move || pioman::plumbing::library_thread(|| run(&adapter, worker, &of_thread)))
             .map_err(|_| os("starting the thread that registers memory"))?;
-        Ok(Registrar { shared, thread: Some(thread), seen: 0 })
+        Ok(Registrar { asker, bells, thread: Some(thread) })
     }
 
-    /// Gives work to a place at which the driver has the turn, and the last result was taken. Progress path.
+    /// Gives work to a place where the last one is done. Progress path.
     pub(super) fn give(&mut self, place: usize, work: Work) {
-        let mail = &self.shared.mails[place];
-        debug_assert!(!mail.asked.load(Ordering::Relaxed));
-        // SAFETY: it is the driver's turn, and there is one driver.
-        unsafe { *mail.work.get() = work };
-        // Pairs with the load in `run`: the registrar sees the work.
-        mail.asked.store(true, Ordering::Release);
-        sys::ring(self.shared.bell.as_raw_fd());
+        self.asker.give(place, work);
+        sys::ring(self.bells.work.as_raw_fd());
     }
 
-    /// What has become of it; `None`: it is not done yet. Progress path.
+    /// Whether it is not done yet. Progress path.
+    pub(super) fn is_at_work(&self, place: usize) -> bool {
+        self.asker.is_at_work(place)
+    }
+
+    /// What has become of it, if it is done and has a result. Progress path.
     pub(super) fn take(&mut self, place: usize) -> Option<Work> {
-        let mail = &self.shared.mails[place];
-        // Pairs with the store in `run`: the driver sees the result.
-        if mail.asked.load(Ordering::Acquire) {
-            return None;
-        }
-        // SAFETY: as in `give`.
-        Some(mem::replace(unsafe { &mut *mail.work.get() }, Work::Nothing))
+        self.asker.take(place)
     }
 
     /// Whether there are answers that were not looked for yet. Progress path.
     #[inline]
     pub(super) fn has_answers(&mut self) -> bool {
-        let answers = self.shared.answers.load(Ordering::Acquire);
-        mem::replace(&mut self.seen, answers) != answers
+        self.asker.has_answers()
     }
 
     /// Waits until a place's work is done. Callers' context.
     pub(super) fn wait_for(&self, place: usize) {
-        while self.shared.mails[place].asked.load(Ordering::Acquire) {
+        while self.is_at_work(place) {
             std::thread::yield_now();
         }
     }
@@ -137,55 +103,45 @@ impl Registrar {
 
 impl Drop for Registrar {
     fn drop(&mut self) {
-        self.shared.ends.store(true, Ordering::Release);
-        sys::ring(self.shared.bell.as_raw_fd());
+        self.bells.ends.store(true, Ordering::Release);
+        sys::ring(self.bells.work.as_raw_fd());
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
     }
 }
 
-impl Shared {
-    fn run(&self) {
-        while self.sleep() {
-            for mail in self.mails.iter().filter(|mail| mail.asked.load(Ordering::Acquire)) {
-                // SAFETY: it is the registrar's turn.
-                let work = mem::replace(unsafe { &mut *mail.work.get() }, Work::Nothing);
-                let result = self.work(work);
-                // SAFETY: as above.
-                unsafe { *mail.work.get() = result };
-                mail.asked.store(false, Ordering::Release);
-                self.answers.fetch_add(1, Ordering::Release);
-                sys::ring(self.wake.as_raw_fd());
-            }
-        }
+fn run(adapter: &Arc<Adapter>, mut worker: Worker<Work>, bells: &Bells) {
+    while sleep(bells) {
+        worker.serve(|work| treat(adapter, work), || sys::ring(bells.wake.as_raw_fd()));
     }
+}
 
-    fn work(&self, work: Work) -> Work {
-        match work {
-            Work::Register(Memory { at, len, access }) => {
-                Work::Registered(Region::new(&self.adapter, at, len, access).ok())
-            }
-            Work::Release(region) => {
-                drop(region);
-                Work::Nothing
-            }
-            Work::Fail(failing) => {
-                // SAFETY: the driver waits for the answer before it lets the queue pair go.
-                unsafe { failing.fail() };
-                Work::Nothing
-            }
-            done @ (Work::Nothing | Work::Registered(_)) => done,
+/// Does one thing; its result.
+fn treat(adapter: &Arc<Adapter>, work: Work) -> Option<Work> {
+    match work {
+        Work::Register(Memory { at, len, access }) => {
+            Some(Work::Registered(Region::new(adapter, at, len, access).ok()))
         }
+        Work::Release(region) => {
+            drop(region);
+            None
+        }
+        Work::Fail(failing) => {
+            // SAFETY: the driver waits until this is done before it lets the queue pair go.
+            unsafe { failing.fail() };
+            None
+        }
+        done @ Work::Registered(_) => Some(done),
     }
+}
 
-    /// Sleeps until the bell rings. False: the thread is to end.
-    fn sleep(&self) -> bool {
-        let fd = self.bell.as_raw_fd();
-        let mut poll = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
-        // SAFETY: one entry of a local.
-        unsafe { libc::poll(&raw mut poll, 1, -1) };
-        sys::unring(fd);
-        !self.ends.load(Ordering::Acquire)
-    }
+/// Sleeps until the bell rings. False: the thread is to end.
+fn sleep(bells: &Bells) -> bool {
+    let fd = bells.work.as_raw_fd();
+    let mut poll = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+    // SAFETY: one entry of a local.
+    unsafe { libc::poll(&raw mut poll, 1, -1) };
+    sys::unring(fd);
+    !bells.ends.load(Ordering::Acquire)
 }

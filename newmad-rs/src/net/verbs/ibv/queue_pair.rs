@@ -40,6 +40,9 @@ pub(in crate::net::verbs) struct Failing {
     lib: &'static library::Ibverbs,
 }
 
+// SAFETY: the library's objects may be used by any thread.
+unsafe impl std::marker::Send for Failing {}
+
 impl Failing {
     /// As [`QueuePair::fail`].
     ///
