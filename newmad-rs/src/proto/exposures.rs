@@ -4,7 +4,7 @@ use crate::net::rdma::Ticket;
 use crate::request::Ref;
 
 /// Pieces of all messages that are registered at once. A peer that wants to read more is refused.
-const MOST: usize = if cfg!(test) { 6 } else { 64 };
+const MOST: usize = if cfg!(test) { 12 } else { 128 };
 
 /// How far a piece is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,8 +7,10 @@ use crate::wire::Malformed;
 const FIRST: usize = if cfg!(test) { 64 } else { 128 * 1024 };
 /// No piece is longer by more than a first one.
 const LARGEST: usize = if cfg!(test) { 256 } else { 4 * 1024 * 1024 };
-/// Pieces of a message that are under way at once: one moves, the other is registered.
-pub(crate) const LANES: usize = 2;
+/// Pieces of a message that are under way at once over a rail: one moves, the other is registered.
+pub(crate) const ABREAST: usize = 2;
+/// And over all rails.
+pub(crate) const LANES: usize = ABREAST * 2;
 
 /// Which piece its receiver wants to read, as `Cts` says it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@
 //!   has the adapter read              ◀── Key ─────────
 //!   all pieces are read               ── Fin ─────────▶ its memory is its owner's again
 //! ```
-//! Two pieces are under way, so one moves while the other is registered on both sides. Nothing here waits: the driver
+//! Two pieces are under way over a rail, so one moves while the other is registered on both sides. Nothing here waits: the driver
 //! tells what has become of a piece ([`RdmaEvent`]), and a `Fin` says, as for every other copy, that the receiver has all.
 //!
 //! Where memory cannot be registered, on either side, and where the link ends, the message comes as fragments, from its
@@ -20,13 +20,14 @@ use crate::net::Driver;
 use crate::net::rdma::{Access, RdmaEvent, Ticket};
 use crate::proto::choose::Protocol;
 use crate::proto::core::Core;
-use crate::proto::pieces::{LANES, Wanted, piece};
-use crate::proto::reads::{Fate, Piece};
+use crate::proto::pieces::{ABREAST, LANES, Wanted, piece};
+use crate::proto::reads::{Fate, Piece, Reading};
 use crate::request::{Op, Owes, Place, Ref};
 use crate::wire::{Header, Kind, Malformed, READ, REFUSED};
 
 impl<D: Driver> Core<D> {
-    /// The rail whose adapter reads a message of that length from the peer's memory: of several the one that reads least.
+    /// The rail whose adapter is to read a part of a message of that length from the peer's memory: of several the one that
+    /// reads least.
     pub(crate) fn reading_rail(&self, peer: u32, len: usize) -> Option<usize> {
         let rails = self.gates.readers(peer, len);
         rails.min_by_key(|&rail| self.reads.over(rail))
@@ -45,8 +46,8 @@ impl<D: Driver> Core<D> {
         {
             self.reads.waiting.remove(request);
             match (self.reads.free(), self.reading_rail(peer, request.total.get())) {
-                (Some(place), Some(rail)) => {
-                    self.reads.begin(place, request, rail);
+                (Some(place), Some(_)) => {
+                    self.reads.begin(place, request);
                     self.begin_pieces(place);
                     self.flush(peer);
                 }
@@ -56,30 +57,37 @@ impl<D: Driver> Core<D> {
         }
     }
 
-    /// Begins the next pieces of a message, as far as the driver takes them.
-    fn begin_pieces(&mut self, place: usize) {
-        for lane in 0..LANES {
-            let Some(reading) = &mut self.reads.all[place] else { return };
-            let request = reading.request;
-            let (at, len) = (reading.next, piece(reading.next, request.total.get()));
-            if reading.fate != Fate::Goes || reading.pieces[lane].is_some() || len == 0 {
+    /// Begins the next pieces of a message, as far as the drivers take them. True: one has to be asked again.
+    fn begin_pieces(&mut self, place: usize) -> bool {
+        let Some(Reading { request, fate, .. }) = self.reads.all[place] else { return false };
+        let (peer, total) = (request.gate.get(), request.total.get());
+        let lanes = LANES.min(ABREAST * self.gates.readers(peer, total).count());
+        for lane in 0..lanes {
+            let Some(reading) = &self.reads.all[place] else { return false };
+            let (at, len) = (reading.next, piece(reading.next, total));
+            if fate != Fate::Goes || reading.pieces[lane].is_some() || len == 0 {
                 continue;
             }
-            let Some(rail) = self.gates.rails.get_mut(reading.rail) else { return };
+            let Some(rail) = self.reading_rail(peer, total) else { return false };
             // SAFETY: inside the receive's buffer, which is the engine's until the request is finished; it stays in the
             // table until the driver has said that no read goes on.
             let asked = unsafe {
-                rail.driver.register(request.gate.get(), request.at(at), len, Access::Target)
+                let driver = &mut self.gates.rails[rail].driver;
+                driver.register(peer, request.at(at), len, Access::Target)
             };
             let Some(ticket) = asked else {
                 self.reads.starved = true;
-                return;
+                return true;
             };
-            reading.pieces[lane] = Some(Piece { at, len, ticket, asked: false, reads: false });
-            reading.next += len;
+            if let Some(reading) = &mut self.reads.all[place] {
+                let piece = Piece { at, len, rail, ticket, asked: false, reads: false };
+                reading.pieces[lane] = Some(piece);
+                reading.next += len;
+            }
             self.reads.unasked += 1;
             self.gates.backlog += 1;
         }
+        false
     }
 
     /// Asks the peer for the keys of pieces. False: nothing could be sent.
@@ -87,14 +95,14 @@ impl<D: Driver> Core<D> {
         let mut any = false;
         while let Some((place, lane)) = self.reads.next_unasked(to) {
             let Some(reading) = self.reads.all[place] else { break };
-            let Some(Piece { at, len, .. }) = reading.pieces[lane] else { break };
+            let Some(Piece { at, len, rail, .. }) = reading.pieces[lane] else { break };
             let request = reading.request;
             let mut header = Header {
                 flags: READ,
                 tag: request.id.get(),
                 len: at as u64,
                 id: request.remote_id.get(),
-                addr: Wanted { at, len, lane, rail: reading.rail }.word(),
+                addr: Wanted { at, len, lane, rail }.word(),
                 ..Header::new(Kind::Cts)
             };
             if !self.post(to, &mut header, &[]) {
@@ -140,7 +148,7 @@ impl<D: Driver> Core<D> {
         let piece = piece.ok_or(Malformed)?;
         piece.reads = true;
         let remote = request.remote.get().wrapping_add(piece.at as u64);
-        if let Some(rail) = self.gates.rails.get_mut(reading.rail) {
+        if let Some(rail) = self.gates.rails.get_mut(piece.rail) {
             // SAFETY: the memory was registered for reads, and stays as `begin_pieces` says.
             unsafe { rail.driver.read(piece.ticket, remote, key) };
         }
@@ -161,7 +169,7 @@ impl<D: Driver> Core<D> {
         }
         if std::mem::take(&mut self.reads.starved) {
             // A driver may have a place now.
-            (0..self.reads.all.len()).for_each(|place| self.begin_pieces(place));
+            (0..self.reads.all.len()).for_each(|place| self.settle_read(place));
         }
         if self.reads.unasked > 0 {
             any |= self.flush_all();
@@ -179,16 +187,15 @@ impl<D: Driver> Core<D> {
             _ if reading.fate == Fate::Goes => reading.fate = Fate::Fragments,
             _ => {}
         }
-        let rail = reading.rail;
-        self.forget_piece(rail, piece);
+        self.forget_piece(piece);
         self.settle_read(place);
     }
 
-    fn forget_piece(&mut self, rail: usize, piece: Piece) {
+    fn forget_piece(&mut self, piece: Piece) {
         if !piece.asked {
             self.asked();
         }
-        self.unregister(rail, piece.ticket);
+        self.unregister(piece.rail, piece.ticket);
     }
 
     pub(crate) fn unregister(&mut self, rail: usize, ticket: Ticket) {
@@ -199,25 +206,25 @@ impl<D: Driver> Core<D> {
 
     /// Goes on with a receive, or ends its reading if that is over.
     fn settle_read(&mut self, place: usize) {
-        let Some(reading) = self.reads.all[place] else { return };
+        let Some(mut reading) = self.reads.all[place] else { return };
         let (request, peer) = (reading.request, reading.request.gate.get());
         let is_whole = request.moved.get() == request.total.get();
         if reading.fate == Fate::Goes && !is_whole {
-            return self.begin_pieces(place);
+            if self.begin_pieces(place) || self.reads.is_under_way(place) {
+                return;
+            }
+            // No link is left that reads.
+            reading.fate = Fate::Fragments;
         }
         // What the driver was not told to read yet.
         for lane in 0..LANES {
             let idle = |piece: &mut Piece| !piece.reads;
             let taken = self.reads.all[place].as_mut();
             if let Some(piece) = taken.and_then(|reading| reading.pieces[lane].take_if(idle)) {
-                self.forget_piece(reading.rail, piece);
+                self.forget_piece(piece);
             }
         }
-        let under_way = |place: usize| {
-            let reading = self.reads.all[place].as_ref();
-            reading.is_some_and(|reading| reading.pieces.iter().any(Option::is_some))
-        };
-        if under_way(place) {
+        if self.reads.is_under_way(place) {
             return;
         }
         self.reads.end(place);

@@ -18,6 +18,8 @@ const MOST: usize = if cfg!(test) { 5 } else { 64 };
 pub(crate) struct Piece {
     pub(crate) at: usize,
     pub(crate) len: usize,
+    /// Whose adapter reads.
+    pub(crate) rail: usize,
     /// The receive's memory.
     pub(crate) ticket: Ticket,
     /// The sender was asked for its key.
@@ -40,7 +42,6 @@ pub(crate) enum Fate {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reading {
     pub(crate) request: Ref,
-    pub(crate) rail: usize,
     /// Where the next piece begins.
     pub(crate) next: usize,
     pub(crate) fate: Fate,
@@ -84,9 +85,10 @@ impl Reads {
         self.all.iter().flatten().any(reads) || self.waiting.find(waiting).is_some()
     }
 
-    /// How many are read over that rail.
+    /// How many pieces are under way over that rail.
     pub(crate) fn over(&self, rail: usize) -> usize {
-        self.all.iter().flatten().filter(|reading| reading.rail == rail).count()
+        let pieces = self.all.iter().flatten().flat_map(|reading| &reading.pieces);
+        pieces.flatten().filter(|piece| piece.rail == rail).count()
     }
 
     /// A free place, if there is one.
@@ -107,20 +109,25 @@ impl Reads {
     /// Where the piece with that ticket is: its receive, and the lane.
     pub(crate) fn find_ticket(&self, rail: usize, ticket: Ticket) -> Option<(usize, usize)> {
         let lane = |reading: &Reading| {
-            let has = |piece: &Option<Piece>| piece.is_some_and(|piece| piece.ticket == ticket);
-            reading.pieces.iter().position(has).filter(|_| reading.rail == rail)
+            let is_it = |piece: Piece| piece.ticket == ticket && piece.rail == rail;
+            reading.pieces.iter().position(|piece| piece.is_some_and(is_it))
         };
         let found = |(at, reading): (usize, &Option<Reading>)| Some((at, lane(reading.as_ref()?)?));
         self.all.iter().enumerate().find_map(found)
     }
 
     /// Begins a receive at a free place.
-    pub(crate) fn begin(&mut self, place: usize, request: Ref, rail: usize) {
+    pub(crate) fn begin(&mut self, place: usize, request: Ref) {
         debug_assert!(request.place.get() == Place::Nowhere && self.all[place].is_none());
         request.place.set(Place::Reads);
         let pieces = [None; LANES];
         self.count += 1;
-        self.all[place] = Some(Reading { request, rail, next: 0, fate: Fate::Goes, pieces });
+        self.all[place] = Some(Reading { request, next: 0, fate: Fate::Goes, pieces });
+    }
+
+    /// Whether a piece of the receive there is under way.
+    pub(crate) fn is_under_way(&self, place: usize) -> bool {
+        self.all[place].is_some_and(|reading| reading.pieces.iter().any(Option::is_some))
     }
 
     /// Takes out a receive of which nothing is under way.
@@ -132,10 +139,14 @@ impl Reads {
         Some(reading)
     }
 
-    /// The receives of that peer's messages that go on, over that rail or over any, do not any more.
+    /// The receives of that peer's messages that go on, with a piece over that rail or over any, do not any more.
     pub(crate) fn stop(&mut self, peer: u32, rail: Option<usize>, fate: impl Fn(Ref) -> Fate) {
         let readings = self.all.iter_mut().flatten().filter(|reading| reading.is_with(peer));
-        for reading in readings.filter(|reading| rail.is_none_or(|rail| reading.rail == rail)) {
+        for reading in readings {
+            let over = |rail| reading.pieces.iter().flatten().any(|piece| piece.rail == rail);
+            if !rail.is_none_or(over) {
+                continue;
+            }
             if !matches!(reading.fate, Fate::Ends(_)) {
                 reading.fate = fate(reading.request);
             }

@@ -13,7 +13,7 @@ use super::registrar::{Memory, Registrar, Work};
 use crate::net::rdma::{Access, RdmaEvent, Ticket};
 
 /// Pieces of a rail that are registered at once.
-pub(super) const PLACES: usize = 256;
+pub(super) const PLACES: usize = 384;
 /// Reads of a rail that are under way at once; each link has so many requests for them.
 pub(super) const READS: usize = 16;
 /// In the number of a request: it is a read.

@@ -118,6 +118,11 @@ fn many_messages_take_turns_over_both_rails() {
     }
     all_is_over(&cores);
     assert!(cores[1].gates.rails.iter().all(|rail| rail.driver.adapter.reads > 20));
+    // And so do the pieces of one.
+    let before = cores[1].gates.rails[0].driver.adapter.reads;
+    let reads = carry(&mut cores, LEN, LEN, [0, 0]);
+    let of_first = cores[1].gates.rails[0].driver.adapter.reads - before;
+    assert!(reads == 7 && (3..=4).contains(&of_first), "{of_first} of {reads} pieces");
 }
 
 /// Two ranks, with a message of which rank 1 is reading.
