@@ -35,6 +35,6 @@ NMAD_VERBS_RDMA=20000 over verbs
 [ "$all" = --all ] || exit 0
 NMAD_VERBS_RDMA=0 over verbs
 over shm+verbs
-NMAD_VERBS_RDMA=1 over verbs+tcp
+NMAD_VERBS_RDMA=20000 over verbs+tcp
 NEWMAD_TEST_DRIVERS=verbs cargo test --release -p newmad --test processes -- --ignored a_million
 NEWMAD_TEST_DRIVERS=verbs VERBS_GUEST_TIME=1800 cargo test --workspace --test mpi -- programs_print_what_mpi_says
