@@ -110,6 +110,10 @@ mod cover;
 mod loan;
 #[cfg(loom)]
 #[cfg_attr(not(test), allow(dead_code))]
+#[path = "net/verbs/mail.rs"]
+mod mail;
+#[cfg(loom)]
+#[cfg_attr(not(test), allow(dead_code))]
 #[path = "coll/board/meeting/neighbours.rs"]
 mod neighbours;
 #[cfg(loom)]

@@ -190,3 +190,20 @@ fn the_check_works() {
         .status();
     assert!(!status.unwrap().success());
 }
+
+/// In the guest of `ci/verbs.sh`.
+#[test]
+fn nor_does_verbs_whose_adapter_reads_long_messages() {
+    if newmad::plumbing::ports().is_ok_and(|ports| ports.iter().any(|port| port.is_active)) {
+        for from in ["0", "100000"] {
+            let env = [
+                ("NMAD_DRIVER", "verbs"),
+                ("NMAD_VERBS_RDMA", from),
+                ("PIOM_ENABLE_PROGRESSION", "0"),
+                ("MARCEL_MODE", "no-thread"),
+            ];
+            launch("talk", 2, &env).succeed(LIMIT);
+            launch("kinds", 2, &env).succeed(LIMIT);
+        }
+    }
+}

@@ -12,8 +12,8 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use common::{Job, launch, start};
-use newmad::{Error, Session};
+use common::{Job, launch, message, start};
+use newmad::{ANY, Error, Session, Strided};
 use treated::{WORDS, Words, alone, load};
 
 const LIMIT: Duration = Duration::from_secs(600);
@@ -27,11 +27,17 @@ fn child() {
     let run = match scenario.as_str() {
         "load" => |session: &Session| load(session, 200_000),
         "alone" => |session: &Session| alone(session, 10_000),
+        "alone, long" => |session: &Session| alone(session, 3_000_000),
         "pace" => pace,
         "stream" => stream,
+        "long" => long,
+        "long, little locked" => {
+            become_nobody(LITTLE);
+            long
+        }
         "nothing" => |_: &Session| Ok(()),
         "unprivileged" => {
-            become_nobody();
+            become_nobody(64 * 1024);
             |_: &Session| Ok(())
         }
         other => panic!("unknown scenario {other}"),
@@ -41,9 +47,9 @@ fn child() {
     }
 }
 
-/// A user without privileges, who may lock 64 KiB.
-fn become_nobody() {
-    let limit = libc::rlimit { rlim_cur: 64 * 1024, rlim_max: 64 * 1024 };
+/// A user without privileges, who may lock so many bytes.
+fn become_nobody(most: u64) {
+    let limit = libc::rlimit { rlim_cur: most, rlim_max: most };
     // SAFETY: a local, and numbers.
     unsafe {
         assert_eq!(libc::setrlimit(libc::RLIMIT_MEMLOCK, &raw const limit), 0);
@@ -51,6 +57,57 @@ fn become_nobody() {
         assert_eq!(libc::setgid(65534), 0);
         assert_eq!(libc::setuid(65534), 0);
     }
+}
+
+/// Memory that may be locked: enough for a link and for the first pieces of long messages, and for no others.
+const LITTLE: u64 = 5 << 20;
+
+/// Long messages both ways, of each kind, while some of their memory is mapped anew.
+fn long(session: &Session) -> Result<(), Error> {
+    let peer = 1 - session.rank();
+    for round in 0..2 {
+        for (tag, size) in [70_000, 300_000, 1 << 20, 9 << 20].into_iter().enumerate() {
+            let (number, tag) = (round * 10 + tag as u64, tag as u64);
+            let data = message(number, size);
+            // Whole, into the memory of a receive that is posted before or afterwards, from this rank or from any.
+            let early = (round % 2 == 0).then(|| session.irecv(peer, tag, vec![0; size]));
+            let send = session.isend(peer, tag, data.clone())?;
+            let receive = match early {
+                Some(receive) => receive?,
+                None => session.irecv(ANY, tag, vec![0; size])?,
+            };
+            let (got, status) = receive.wait()?;
+            assert_eq!((status.len, status.source), (size, peer));
+            assert!(got == data, "{size} bytes of round {round}");
+            send.wait()?;
+            // Too long for its receive.
+            let mut short = vec![0; size / 2];
+            let send = session.isend(peer, tag, data.clone())?;
+            let refused = session.recv(peer, tag, &mut short).unwrap_err();
+            assert!(matches!(refused, Error::Truncated { message, .. } if message == size));
+            assert!(short == data[..size / 2]);
+            send.wait()?;
+            // In pieces on one side, synchronous.
+            let column = Strided { block: 1000, stride: 1500, count: size / 1500 };
+            let len = column.block * column.count;
+            let mut room = vec![0; len];
+            session.scope(|scope| {
+                let receive = scope.irecv(peer, tag, &mut room)?;
+                scope.isend_with(peer, tag, &data, column)?.wait()?;
+                receive.wait().map(|_| ())
+            })?;
+            let expected = data.chunks(1500).take(column.count).flat_map(|part| &part[..1000]);
+            assert!(room.iter().eq(expected));
+            let options = newmad::SendOptions::new().sync();
+            let send = session.isend_with(peer, tag, data.clone(), options)?;
+            let to_self = session.isend(session.rank(), tag + 100, data.clone())?;
+            assert_eq!(session.irecv(peer, tag, vec![0; size])?.wait()?.0, data);
+            assert_eq!(session.irecv(session.rank(), tag + 100, vec![0; size])?.wait()?.0, data);
+            to_self.wait()?;
+            send.wait()?;
+        }
+    }
+    session.barrier()
 }
 
 /// Sizes of messages that go to and fro, and how often.
@@ -251,8 +308,44 @@ fn set(net: &str, state: &str) {
 fn over(driver: &str, scenario: &str, more: (&str, &str)) -> (Job, Words) {
     let words = Words::new(&format!("verbs-{driver}-{scenario}"));
     let path = words.path().display().to_string();
-    let env = |_: usize| vec![("NMAD_DRIVER", driver), (WORDS, path.as_str()), more];
+    let reads = ("NMAD_VERBS_RDMA", "30000");
+    let env = |_: usize| vec![("NMAD_DRIVER", driver), (WORDS, path.as_str()), reads, more];
     (start(scenario, 2, 2, &env, Arc::new(|_, value| value.to_owned())), words)
+}
+
+/// Packets that the guest's first adapter has sent; of long messages they are longer where the adapter reads.
+fn sends() -> u64 {
+    let counter = "/sys/class/infiniband/rxe0/ports/1/hw_counters/rdma_sends";
+    std::fs::read_to_string(counter).unwrap().trim().parse().unwrap()
+}
+
+#[test]
+fn long_messages_of_all_kinds_arrive_and_are_read_where_they_may_be() {
+    if !is_guest("long messages", 2) {
+        return;
+    }
+    let sends_of = |scenario: &str, driver: &str, from: &str| {
+        let before = sends();
+        launch(scenario, 2, &[("NMAD_DRIVER", driver), ("NMAD_VERBS_RDMA", from)]).succeed(LIMIT);
+        sends() - before
+    };
+    let copied = sends_of("long", "verbs", "0");
+    let read = sends_of("long", "verbs", "100000");
+    println!("{copied} packets with data are sent, and {read} where long messages are read");
+    // Those in pieces are copied in both: a quarter of it.
+    assert!(read < copied / 2, "{read} of {copied} packets");
+    sends_of("long", "verbs+verbs", "1");
+    sends_of("long", "verbs+tcp", "1");
+    sends_of("long", "shm+verbs", "1");
+}
+
+#[test]
+fn long_messages_whose_memory_may_not_be_locked_are_copied() {
+    // SAFETY: no memory is involved.
+    if !is_guest("little locked memory", 1) || unsafe { libc::getuid() } != 0 {
+        return;
+    }
+    launch("long, little locked", 2, &[("NMAD_DRIVER", "verbs")]).succeed(LIMIT);
 }
 
 /// An adapter goes down and comes back, again and again, in the middle of messages over these rails.
@@ -300,19 +393,22 @@ fn an_adapter_that_stays_down_is_an_error_on_both_sides() {
     if !is_guest("an adapter that stays down", 1) {
         return;
     }
-    let (job, words) = over("verbs", "alone", ("NMAD_REPAIR_MS", "600"));
-    words.wait("running0");
-    words.wait("running1");
-    let since = Instant::now();
-    set("dummy0", "down");
-    words.wait("error0");
-    words.wait("error1");
-    let took = since.elapsed();
-    set("dummy0", "up");
-    println!("both sides know after {took:?}");
-    // The promise is two seconds; the machine may be busy with other things.
-    assert!(took < Duration::from_secs(40), "noticed after {took:?}");
-    job.succeed(LIMIT);
+    // In the middle of messages that are sent in packets, and of others that are read.
+    for scenario in ["alone", "alone, long"] {
+        let (job, words) = over("verbs", scenario, ("NMAD_REPAIR_MS", "600"));
+        words.wait("running0");
+        words.wait("running1");
+        let since = Instant::now();
+        set("dummy0", "down");
+        words.wait("error0");
+        words.wait("error1");
+        let took = since.elapsed();
+        set("dummy0", "up");
+        println!("both sides know after {took:?}");
+        // The promise is two seconds; the machine may be busy with other things.
+        assert!(took < Duration::from_secs(40), "noticed after {took:?}");
+        job.succeed(LIMIT);
+    }
 }
 
 /// What each of two processes says that cannot open a session.

@@ -80,9 +80,10 @@ impl Rail {
         device: Option<&str>,
         nth: usize,
         slots: usize,
+        reads_from: Option<usize>,
         address: IpAddr,
     ) -> Result<(Rail, AnyDriver), Error> {
-        let (own, driver) = verbs::connect::Own::open(size, device, nth, slots)?;
+        let (own, driver) = verbs::connect::Own::open(size, device, nth, slots, reads_from)?;
         let rail = Rail { listener: Listener::tcp(address)?, kind: Kind::Verbs(own) };
         Ok((rail, AnyDriver::Verbs(Box::new(driver))))
     }

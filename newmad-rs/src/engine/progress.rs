@@ -90,6 +90,12 @@ impl<D: Driver> Core<D> {
         !self.copies.is_empty() || self.gates.backlog > 0
     }
 
+    /// Whether drivers may tell of pieces that adapters read.
+    #[inline]
+    fn uses_rdma(&self) -> bool {
+        !self.exposures.is_empty() || !self.reads.is_empty()
+    }
+
     /// As `progress`, by a thread that does not look again: if there was something, there may be more, so whatever thread
     /// sleeps for the session is to look. Callers' context.
     pub(crate) fn look_once(&mut self) {
@@ -115,7 +121,8 @@ impl<D: Driver> Core<D> {
         let gate = self.gates.get(from as usize);
         let several = gate.filter(|gate| gate.open.count_ones() > 1 && gate.large_expected == 0);
         let small = several.map_or(NO_RAIL, |gate| gate.small);
-        let everything = self.polls.is_multiple_of(SELDOM) || !self.copies.is_empty();
+        let everything =
+            self.polls.is_multiple_of(SELDOM) || !self.copies.is_empty() || self.uses_rdma();
         let Some(rail) = self.gates.rails.get_mut(small).filter(|_| !everything) else {
             return self.progress() || any;
         };
@@ -224,6 +231,9 @@ impl<D: Driver> Core<D> {
         if !self.copies.is_empty() {
             any |= self.copy_some();
         }
+        if self.uses_rdma() {
+            any |= self.take_rdma_events();
+        }
         if self.gates.backlog > 0 {
             any |= self.flush_all();
         }
@@ -246,7 +256,8 @@ impl<D: Driver> Core<D> {
         }
         self.signals.restless.store(false, Ordering::Relaxed);
         // Pieces may be on their way.
-        let mut restless = self.table.find(|request| request.parts.are_there()).is_some();
+        let mut restless = self.uses_rdma();
+        restless |= self.table.find(|request| request.parts.are_there()).is_some();
         for peer in 0..self.gates.len() as u32 {
             let gate = &self.gates[peer as usize];
             if !gate.is_open() || peer == self.process {

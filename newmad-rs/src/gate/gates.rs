@@ -337,6 +337,14 @@ impl<D: Driver> Gates<D> {
         rails(self.all[peer as usize].open).find(|&rail| self.rails[rail].driver.can_copy(peer))
     }
 
+    /// The rails whose adapters read messages of that length from the memory of `peer`. (No checksum is made of them.)
+    pub(crate) fn readers(&self, peer: u32, len: usize) -> impl Iterator<Item = usize> {
+        rails(self.all[peer as usize].open).filter(move |&rail| {
+            let rail = &self.rails[rail];
+            !rail.checked && rail.driver.reads_from(peer).is_some_and(|from| len >= from)
+        })
+    }
+
     /// Whether nothing can come from that rank any more: which rank has failed, and why.
     #[inline(always)]
     pub(crate) fn hopeless(&self, from: u32) -> Option<(u32, Cause)> {

@@ -201,6 +201,16 @@ pub(crate) static VERBS_SLOTS: Knob = Knob {
               many for long ones; each link locks memory for four times so many",
 };
 
+/// `NMAD_VERBS_RDMA`: from which length on adapters read messages from the program's memory.
+pub(crate) static VERBS_RDMA: Knob = Knob {
+    name: "NMAD_VERBS_RDMA",
+    kind: Kind::Int(0, 1 << 40),
+    default: "262144",
+    unit: "bytes",
+    meaning: "from this length on a message that waits for its receiver is read by the receiver's adapter from the sender's \
+              memory (RDMA) where it goes over verbs, and is copied through buffers otherwise; 0: always through buffers",
+};
+
 /// The names of the built-in strategies.
 pub const STRATEGIES: &[&str] = &["default", "aggreg", "prio", "split_balance"];
 
@@ -288,6 +298,7 @@ pub static KNOBS: &[Knob] = &[
     NAMES,
     VERBS_DEVICE,
     VERBS_SLOTS,
+    VERBS_RDMA,
     STRATEGY,
     CHUNKS,
     REORDER,

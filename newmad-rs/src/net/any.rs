@@ -9,6 +9,7 @@ use crate::net::custom::Custom;
 use crate::net::driver::Driver;
 use crate::net::lease::SendLease;
 use crate::net::packet::{Peek, Refused};
+use crate::net::rdma::{Access, RdmaEvent, Ticket};
 use crate::net::ready::Ready;
 use crate::net::rings::Rings;
 use crate::net::segment::Segment;
@@ -108,6 +109,9 @@ impl Driver for AnyDriver {
         fn can_break(self: &Self) -> bool;
         fn is_silent(self: &Self, peer: u32) -> bool;
         fn peek_large(self: &mut Self, from: u32) -> Peek;
+        fn reads_from(self: &Self, peer: u32) -> Option<usize>;
+        fn unregister(self: &mut Self, memory: Ticket);
+        fn rdma_event(self: &mut Self) -> Option<(Ticket, RdmaEvent)>;
         fn is_flushed(self: &Self, to: u32) -> bool;
         fn waits_for_goodbye(self: &Self) -> bool;
         fn withdraw(self: &mut Self) -> bool;
@@ -137,6 +141,20 @@ impl Driver for AnyDriver {
     ) -> Result<usize, Refused> {
         // SAFETY: the caller's promise is passed on.
         each!(self, driver => unsafe { driver.get(from, remote, to, len) })
+    }
+    unsafe fn register(
+        &mut self,
+        peer: u32,
+        at: *mut u8,
+        len: usize,
+        access: Access,
+    ) -> Option<Ticket> {
+        // SAFETY: the caller's promise is passed on.
+        each!(self, driver => unsafe { driver.register(peer, at, len, access) })
+    }
+    unsafe fn read(&mut self, target: Ticket, remote: u64, key: u32) {
+        // SAFETY: the caller's promise is passed on.
+        each!(self, driver => unsafe { driver.read(target, remote, key) })
     }
     unsafe fn put(&mut self, to: u32, remote: u64, data: Span) -> Result<usize, Refused> {
         // SAFETY: the caller's promise is passed on.

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use crate::memory::span::Span;
 use crate::net::lease::SendLease;
 use crate::net::packet::{Peek, Refused};
+use crate::net::rdma::{Access, RdmaEvent, Ticket};
 use crate::net::ready::Ready;
 use crate::net::rings::Rings;
 use crate::net::segment::Segment;
@@ -133,6 +134,42 @@ pub(crate) trait Driver: Send {
     /// `remote` was announced by that peer as writable for that many bytes.
     unsafe fn put(&mut self, _to: u32, _remote: u64, _data: Span) -> Result<usize, Refused> {
         Err(Refused::Unable)
+    }
+
+    /// From which length on the adapter of this link reads messages from the memory of `peer`. `None`: it reads none.
+    fn reads_from(&self, _peer: u32) -> Option<usize> {
+        None
+    }
+
+    /// Begins to register memory, for messages with `peer`. [`Driver::rdma_event`] tells when a source is registered, or
+    /// that the memory cannot be. `None`: there is no place for it now.
+    ///
+    /// # Safety
+    /// A source is readable until `unregister`; after that, peers may go on to read what is there.
+    /// A target is writable and exclusive from a [`Driver::read`] on until an event tells the read's end.
+    unsafe fn register(
+        &mut self,
+        _peer: u32,
+        _at: *mut u8,
+        _len: usize,
+        _access: Access,
+    ) -> Option<Ticket> {
+        None
+    }
+
+    /// Fills a target from `remote` in the memory of its peer, which has told `key` for it, as soon as the target is
+    /// registered. Once for each. An event tells the end.
+    ///
+    /// # Safety
+    /// As `register` says.
+    unsafe fn read(&mut self, _target: Ticket, _remote: u64, _key: u32) {}
+
+    /// The memory is not needed any more, and no event tells of it. No read into it is to end.
+    fn unregister(&mut self, _memory: Ticket) {}
+
+    /// What has become of registered memory: the next event, if there is one.
+    fn rdma_event(&mut self) -> Option<(Ticket, RdmaEvent)> {
+        None
     }
 
     /// Whether everything that was posted to `to` has left this process.

@@ -8,6 +8,7 @@
 //! | `custom` | a driver of the program's ([`crate::driver`]) |
 //! | `segment/` | memory that peers share: rings of packets, and the doorbell |
 //! | `reliable/` | what makes links that break reliable: retransmission, acknowledgements, checksums |
+//! | `rdma` | pieces of memory that adapters read from and to: what drivers and the engine tell each other |
 //! | `packet`, `rings`, `lease`, `ready`, `details` | what drivers, the engine and peers tell each other |
 
 pub(crate) mod any;
@@ -17,6 +18,7 @@ pub(crate) mod driver;
 pub(crate) mod lease;
 pub(crate) mod local;
 pub(crate) mod packet;
+pub(crate) mod rdma;
 pub(crate) mod ready;
 pub(crate) mod reliable;
 pub(crate) mod rings;

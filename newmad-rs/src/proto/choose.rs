@@ -7,8 +7,9 @@
 //! |---|---|---|
 //! | `Inline` | the sender's call gives them to the driver at once | short messages with nothing before them |
 //! | `Eager` | packets of the small track, without asking | short messages that wait, or are scattered |
-//! | `Rendezvous` | nothing yet: the message is announced, and its receiver chooses one of the next three | long messages, synchronous ones, floods |
+//! | `Rendezvous` | nothing yet: the message is announced, and its receiver chooses one of the next four | long messages, synchronous ones, floods |
 //! | `Get` | the receiver copies from the sender's memory | the receiver waits, or neither side does |
+//! | `Read` | the receiver's adapter reads from the sender's memory | long messages over adapters that can |
 //! | `Put` | the sender copies into the receiver's memory | the sender alone waits |
 //! | `Fragments` | pieces over the large tracks of all open links | both sides wait; no memory can be reached |
 //!
@@ -24,6 +25,7 @@ pub(crate) enum Protocol {
     Eager,
     Rendezvous,
     Get,
+    Read,
     Put,
     Fragments,
 }
@@ -46,6 +48,8 @@ pub(crate) enum Known {
         same_process: bool,
         /// One side can reach the other's memory.
         reachable: bool,
+        /// The adapter of a link with the sender can read messages of this length.
+        adapter_reads: bool,
         /// The receiver can copy: the sender has said where the memory is, and the runs of the receiver's are long.
         readable: bool,
         /// The receiver's memory lies in pieces.
@@ -79,7 +83,7 @@ const NOT_FAR: usize = 4;
 
 /// Chooses; see the module.
 pub(crate) fn choose(known: Known) -> Choice {
-    use Protocol::{Eager, Fragments, Get, Inline, Put, Rendezvous};
+    use Protocol::{Eager, Fragments, Get, Inline, Put, Read, Rendezvous};
     match known {
         Known::Submitted { len, threshold, .. } if len > threshold => {
             (Rendezvous, "rendezvous: it is long")
@@ -94,6 +98,13 @@ pub(crate) fn choose(known: Known) -> Choice {
         Known::Submitted { .. } => (Eager, "eager: it is short"),
 
         Known::Matched { same_process: true, .. } => (Get, "get: both ranks are in one process"),
+        Known::Matched {
+            reachable: false,
+            adapter_reads: true,
+            readable: true,
+            scattered: false,
+            ..
+        } => (Read, "read: the adapter takes it from the sender's memory"),
         Known::Matched { reachable: false, .. } => {
             (Fragments, "fragments: no memory can be reached")
         }
@@ -119,7 +130,7 @@ pub(crate) fn choose(known: Known) -> Choice {
 
 #[cfg(test)]
 mod tests {
-    use super::Protocol::{Eager, Fragments, Get, Inline, Put, Rendezvous};
+    use super::Protocol::{Eager, Fragments, Get, Inline, Put, Read, Rendezvous};
     use super::*;
 
     #[test]
@@ -155,17 +166,28 @@ mod tests {
             ((no, no, yes, no), (Get, "get: neither side waits")),
         ];
         for ((receiver_waits, sender_waits, receiver_copies, sender_copies), expected) in table {
-            let known = |same_process, reachable, readable, scattered| Known::Matched {
-                same_process,
-                reachable,
-                readable,
-                scattered,
-                receiver_waits,
-                receiver_copies,
-                sender_waits,
-                sender_copies,
+            let matched =
+                |same_process, reachable, adapter_reads, readable, scattered| Known::Matched {
+                    same_process,
+                    reachable,
+                    adapter_reads,
+                    readable,
+                    scattered,
+                    receiver_waits,
+                    receiver_copies,
+                    sender_waits,
+                    sender_copies,
+                };
+            let known = |same_process, reachable, readable, scattered| {
+                matched(same_process, reachable, no, readable, scattered)
             };
             assert_eq!(choose(known(no, yes, yes, no)), expected);
+            // An adapter reads what nothing better reaches, between two pieces of memory.
+            let read = (Read, "read: the adapter takes it from the sender's memory");
+            assert_eq!(choose(matched(no, no, yes, yes, no)), read);
+            assert_eq!(choose(matched(no, yes, yes, yes, no)), expected);
+            assert_eq!(choose(matched(no, no, yes, no, no)).0, Fragments);
+            assert_eq!(choose(matched(no, no, yes, yes, yes)).0, Fragments);
             assert_eq!(
                 choose(known(yes, no, no, yes)),
                 (Get, "get: both ranks are in one process")

@@ -15,7 +15,9 @@ use crate::net::Driver;
 use crate::proto::bans::Ban;
 use crate::proto::departed::Departures;
 use crate::proto::events::Events;
+use crate::proto::exposures::Exposures;
 use crate::proto::pending::Pending;
+use crate::proto::reads::Reads;
 use crate::proto::stage::Stage;
 use crate::request::queue::Queue;
 use crate::request::table::Table;
@@ -36,6 +38,9 @@ pub(crate) struct Core<D> {
     pub(crate) table: Table,
     /// Copies from or to a peer's memory, the oldest first.
     pub(crate) copies: Queue,
+    /// Messages that adapters read: of this side's, and from this side's memory.
+    pub(crate) reads: Reads,
+    pub(crate) exposures: Exposures,
     /// Rounds to pass before the next piece is copied.
     pub(crate) grace: u32,
     /// Whether messages with different tags may overtake each other.
@@ -110,6 +115,8 @@ impl<D: Driver> Core<D> {
             matching: Matching::new(own, config.threshold, config.unexpected_max),
             table: Table::new(),
             copies: Queue::default(),
+            reads: Reads::new(),
+            exposures: Exposures::new(),
             grace: 0,
             reorder: true,
             stage: Stage::new(),

@@ -136,6 +136,7 @@ impl<D: Driver> Core<D> {
         gate.sends.find(|request| request.mine.get() == mine).is_some()
             || gate.control.find(|request| request.mine.get() == mine).is_some()
             || gate.taken_back != NONE
+            || self.reads.are_any(peer, |request| request.mine.get() == mine)
             || self
                 .copies
                 .find(|request| request.mine.get() == mine && request.gate.get() == peer)

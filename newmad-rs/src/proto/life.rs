@@ -8,6 +8,7 @@ use crate::gate::{Assembly, Life, rails};
 use crate::matching::pool::{Content, NONE};
 use crate::net::Driver;
 use crate::proto::core::Core;
+use crate::proto::reads::Fate;
 use crate::request::tag::is_control;
 use crate::request::{ANY_SOURCE, Op, Outcome, Owes, Place, Ref};
 use crate::wire::{Header, Kind, MAX_RAILS};
@@ -55,6 +56,9 @@ impl<D: Driver> Core<D> {
                 && request.parts.went_by(rail as u8)
         }) {
             self.gates.lose(request, rail);
+        }
+        if !self.reads.is_empty() {
+            self.stop_reads(peer, Some(rail), |_| Fate::Fragments);
         }
     }
 
@@ -161,7 +165,15 @@ impl<D: Driver> Core<D> {
                 self.copies.push(request, Place::Copies);
             }
         }
-        self.fail_numbered(|request| request.gate.get() == peer, why);
+        while let Some(request) = self.reads.waiting.find(|request| request.gate.get() == peer) {
+            self.reads.waiting.remove(request);
+            self.fail(request, why);
+        }
+        // Those into whose memory an adapter may write end when it has given that up.
+        self.stop_reads(peer, None, |request| Fate::Ends(why.of(request)));
+        let is_over =
+            |request: Ref| request.gate.get() == peer && request.place.get() != Place::Reads;
+        self.fail_numbered(is_over, why);
         let ranks = self.gates[peer as usize].ranks();
         self.fail_posted(|request| ranks.contains(&request.peer), why);
     }
@@ -177,6 +189,7 @@ impl<D: Driver> Core<D> {
 
     /// Ends a request that is in no queue.
     pub(super) fn fail(&mut self, request: Ref, why: Why) {
+        self.conceal(request);
         self.table.remove(request);
         self.finish(request, why.of(request));
     }
@@ -288,7 +301,7 @@ impl<D: Driver> Core<D> {
 
     /// Says goodbye where everything has been sent; ends the session when every peer has.
     pub(crate) fn try_close(&mut self) {
-        let mut open = !self.parted;
+        let mut open = !self.parted || !self.reads.is_empty();
         let mut silent = true;
         for peer in 0..self.gates.len() as u32 {
             let gate = &self.gates[peer as usize];
@@ -361,6 +374,7 @@ impl<D: Driver> Core<D> {
 
     fn copies_with(&self, peer: u32) -> bool {
         self.copies.find(|request| request.gate.get() == peer).is_some()
+            || self.reads.are_any(peer, |_| true)
     }
 }
 

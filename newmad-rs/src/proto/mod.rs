@@ -5,7 +5,8 @@
 //!        │   ──▶ next (the strategy) ──▶ wrap, stage ───┤──▶ gates ──▶ driver
 //!        │                  send: flush, control ───────┤
 //!   receive: the table of packet kinds ──▶ eager        │
-//!            rendezvous ──▶ copies, fragments ──────────┘
+//!            rendezvous ──▶ copies, fragments ──────────┤
+//!            reading ◀──▶ exposing: RDMA, in pieces ────┘
 //!   bans: messages that are not waited for; events: what tools are told
 //!   life: links, peers and the session end; what needs them ends with an error; departures: so do single ranks
 //! ```
@@ -20,6 +21,8 @@ pub(crate) mod core;
 pub(crate) mod departed;
 mod departures;
 pub(crate) mod events;
+mod exposing;
+pub(crate) mod exposures;
 pub(crate) mod finders;
 pub(crate) mod fragments;
 pub(crate) mod inline;
@@ -28,7 +31,10 @@ pub(crate) mod missing;
 pub(crate) mod next;
 mod noting;
 pub(crate) mod pending;
+pub(crate) mod pieces;
 pub(crate) mod probe;
+mod reading;
+pub(crate) mod reads;
 pub(crate) mod receive;
 pub(crate) mod rendezvous;
 pub(crate) mod send;

@@ -174,6 +174,7 @@ impl<D: Driver> Core<D> {
             Kind::Pack => self.on_pack(from, header.seq, payload)?,
             Kind::Cts => self.on_cts(from, header).map(|()| true)?,
             Kind::Fin => self.on_fin(from, header).map(|()| true)?,
+            Kind::Key => self.on_key(from, header).map(|()| true)?,
             Kind::Ask => self.on_ask(from, header).map(|()| true)?,
             Kind::Have => self.on_have(from, header, payload).map(|()| true)?,
             Kind::Back => self.on_back(from, header).map(|()| true)?,

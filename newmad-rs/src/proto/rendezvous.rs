@@ -4,6 +4,8 @@
 //! - *get*: the receiver copies from the sender's memory, then tells the sender (`Fin`);
 //! - *put*: the receiver tells its buffer's address (`Cts` with `PUT`), the sender copies, then tells the receiver
 //!   (`Fin`);
+//! - *read*: the receiver's adapter reads from the sender's memory ([`reading`](super::reading)), then the sender is told
+//!   (`Fin`);
 //! - *fragments*: the receiver asks (`Cts`), and the sender sends `Data` over the large tracks
 //!   ([`fragments`](super::fragments)).
 //!
@@ -24,7 +26,7 @@ use crate::proto::events::EventKind;
 use crate::proto::life::Why;
 use crate::request::{Op, Outcome, Owes, Place, Ref};
 use crate::trace;
-use crate::wire::{Header, Malformed, PUT, TO_RECEIVER};
+use crate::wire::{Header, Malformed, PUT, READ, TO_RECEIVER};
 
 /// Bytes copied in one round.
 pub(crate) const PIECE: usize = 256 * 1024;
@@ -86,6 +88,7 @@ impl<D: Driver> Core<D> {
         let (protocol, why) = choose(Known::Matched {
             same_process: from == self.process,
             reachable: rail.is_some(),
+            adapter_reads: rail.is_none() && self.reading_rail(from, request.total.get()).is_some(),
             // A scattered sender has no address.
             readable: addr != 0 && request.has_long_runs(),
             scattered: request.is_scattered(),
@@ -109,6 +112,7 @@ impl<D: Driver> Core<D> {
                 self.gates[from as usize].large_expected += 1;
                 self.owe(request, Owes::CtsPut);
             }
+            Protocol::Read => self.read_message(request),
             _ => self.ask_for_data(request),
         }
     }
@@ -124,6 +128,10 @@ impl<D: Driver> Core<D> {
     pub(crate) fn on_cts(&mut self, from: u32, header: &Header) -> Result<(), Malformed> {
         let request = self.table.get(header.id, Op::Send, from)?;
         self.keep_going(from, request);
+        if header.flags & READ != 0 {
+            return self.expose(from, request, header);
+        }
+        self.conceal(request);
         if request.place.get() != Place::Nowhere
             || header.len == 0
             || header.len > request.capacity as u64
@@ -170,6 +178,7 @@ impl<D: Driver> Core<D> {
     /// Ends a rendezvous, in order, on this side.
     pub(crate) fn end_rendezvous(&mut self, request: Ref) {
         if request.op == Op::Send {
+            self.conceal(request);
             trace::sent(|| self.gates.own(request.mine.get()), request);
         }
         self.table.remove(request);
@@ -252,7 +261,7 @@ impl<D: Driver> Core<D> {
     }
 
     /// What was to be copied goes over the large tracks, from its beginning.
-    fn send_fragments_instead(&mut self, peer: u32, request: Ref, (_, why): Choice) {
+    pub(super) fn send_fragments_instead(&mut self, peer: u32, request: Ref, (_, why): Choice) {
         let message = (request.matched.get(), request.total.get());
         let partner = request.partner();
         trace::chosen(|| (self.gates.own(request.mine.get()), partner), message, why);

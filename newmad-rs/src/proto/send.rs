@@ -12,7 +12,7 @@ use crate::proto::wrap::{Limits, wrap};
 use crate::request::{Op, Outcome, Owes, Place, Ref};
 use crate::strategy::WINDOW;
 use crate::trace;
-use crate::wire::{Header, Kind, MAX_RAILS, PUT, TO_RECEIVER};
+use crate::wire::{Header, Kind, MAX_RAILS, PUT, REFUSED, TO_RECEIVER};
 
 impl<D: Driver> Core<D> {
     #[inline]
@@ -214,6 +214,12 @@ impl<D: Driver> Core<D> {
             }
             any = true;
         }
+        if self.exposures.untold > 0 {
+            any |= self.tell_keys(to);
+        }
+        if self.reads.unasked > 0 {
+            any |= self.ask_for_keys(to);
+        }
         let gate = &self.gates[to as usize];
         if gate.reliability.asks {
             self.ask_for_missing(to);
@@ -261,6 +267,9 @@ fn control(request: Ref) -> Header {
     match request.owes.get() {
         Owes::FinToSender => fin,
         Owes::FinToReceiver => Header { flags: TO_RECEIVER, ..fin },
+        Owes::Refusal => {
+            Header { id: request.remote_id.get(), flags: REFUSED, ..Header::new(Kind::Key) }
+        }
         Owes::Back => Header { id: request.id.get(), ..Header::new(Kind::Back) },
         owes => {
             debug_assert_eq!(request.op, Op::Recv);

@@ -69,6 +69,8 @@ pub(crate) enum Place {
     Fragments,
     /// Copies between address spaces, done piece by piece.
     Copies,
+    /// Messages that an adapter reads, or that wait for it.
+    Reads,
     /// Ends of ranks.
     Closing,
 }
@@ -84,6 +86,8 @@ pub(crate) enum Owes {
     FinToReceiver,
     /// That its announcement is to be taken back.
     Back,
+    /// That its memory cannot be read by the peer's adapter.
+    Refusal,
 }
 
 /// How it ended.

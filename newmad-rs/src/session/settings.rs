@@ -9,7 +9,7 @@ use crate::engine::Locking;
 use crate::knobs::{
     self, BOOTSTRAP, CARDS, CHECKSUM, CHUNKS, CMA, CONNECT_TIMEOUT, CONTROL_DIMENSIONS, CREDIT,
     DRIVER, KNOBS, LOCK, RDV_THRESHOLD, REORDER, REPAIR, SAMPLING, SHM_SLOT_SIZE, SHM_SLOTS,
-    STRATEGY, TCP_ADDRESS, UNEXPECTED_MAX, VERBS_DEVICE, VERBS_SLOTS,
+    STRATEGY, TCP_ADDRESS, UNEXPECTED_MAX, VERBS_DEVICE, VERBS_RDMA, VERBS_SLOTS,
 };
 use crate::sampling::Source;
 use crate::strategy::{self, Chunks, Strategy};
@@ -34,6 +34,8 @@ pub(crate) struct Settings {
     pub(crate) tcp_addresses: Vec<std::net::IpAddr>,
     pub(crate) verbs_devices: Vec<String>,
     pub(crate) verbs_slots: usize,
+    /// `None`: adapters read no messages.
+    pub(crate) verbs_rdma: Option<usize>,
     pub(crate) sampling: Source,
     pub(crate) lock: Locking,
     pub(crate) control: Shape,
@@ -98,6 +100,7 @@ impl Settings {
                 .filter(|device| !device.is_empty())
                 .collect(),
             verbs_slots: must(&VERBS_SLOTS)?,
+            verbs_rdma: size(&VERBS_RDMA)?.filter(|&from| from > 0),
             sampling: Source::of(&SAMPLING.text()?),
             control: Shape {
                 dimensions: size(&CONTROL_DIMENSIONS)?.map(|count| count as u32),

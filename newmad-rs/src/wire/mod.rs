@@ -28,6 +28,9 @@
 //! | `Have` | 0 | 0 | ranges: from (u64), to (u64) | sender's | 0 |
 //! | `Back` | 0 | 0 | 0 | sender's | 0 |
 //! | `Leave` | the rank's place | 0 | 0 | 0 | 0 |
+//! | `Key` | key (lane above it) | offset of the piece | 0 | receiver's | 0 |
+//!
+//! A `Cts` with `READ` asks for a piece's key: its length is the piece's offset, its address the piece (`proto/pieces.rs`).
 
 pub(crate) mod entries;
 
@@ -99,6 +102,10 @@ pub(crate) const RANGE: usize = 16;
 pub(crate) const SENDER_WAITS: u8 = 1;
 /// In `Cts`: the sender is asked to write into the receiver's memory itself.
 pub(crate) const PUT: u8 = 1;
+/// In `Cts`: the receiver reads a piece itself, and asks for its key.
+pub(crate) const READ: u8 = 2;
+/// In `Key`: there is none, for memory cannot be registered.
+pub(crate) const REFUSED: u8 = 1;
 /// In `Fin`: the receiver is told (the sender has written everything); otherwise the sender is.
 pub(crate) const TO_RECEIVER: u8 = 1;
 /// In `Back`: the sender is told that its announcement is taken back; otherwise the receiver is asked for that.
@@ -123,6 +130,7 @@ pub(crate) enum Kind {
     Have = 13,
     Back = 14,
     Leave = 15,
+    Key = 16,
 }
 
 impl Kind {
@@ -144,6 +152,7 @@ impl Kind {
             13 => Kind::Have,
             14 => Kind::Back,
             15 => Kind::Leave,
+            16 => Kind::Key,
             _ => return None,
         })
     }
@@ -300,7 +309,8 @@ impl Header {
             Kind::First => flags == 0 && payload > 0 && payload < header.len,
             Kind::Next => flags == 0 && payload > 0 && header.len.checked_add(payload).is_some(),
             Kind::Rts => flags & !SENDER_WAITS == 0 && payload == 0,
-            Kind::Cts => flags & !PUT == 0 && payload == 0,
+            Kind::Cts => matches!(flags, 0 | PUT | READ) && payload == 0,
+            Kind::Key => flags & !REFUSED == 0 && payload == 0,
             Kind::Fin => flags & !TO_RECEIVER == 0 && payload == 0,
             Kind::Back => flags & !TO_SENDER == 0 && payload == 0,
             Kind::Data => flags == 0 && payload > 0 && header.len.checked_add(payload).is_some(),
@@ -358,6 +368,9 @@ mod tests {
         });
         round_trip(Header { flags: CHECKED, ends, payload: 4, ..Header::new(Kind::Rts) });
         round_trip(Header { flags: PUT, tag: 4, len: 8, id: 3, addr: 1, ..Header::new(Kind::Cts) });
+        round_trip(Header { flags: READ, len: 1 << 30, addr: !0, ..Header::new(Kind::Cts) });
+        round_trip(Header { tag: !0, len: 1 << 30, id: 3, ..Header::new(Kind::Key) });
+        round_trip(Header { flags: REFUSED, id: 3, ..Header::new(Kind::Key) });
         round_trip(Header { flags: TO_RECEIVER, id: 3, ..Header::new(Kind::Fin) });
         round_trip(Header { flags: TO_SENDER, id: 3, ..Header::new(Kind::Back) });
         round_trip(Header { tag: 7, ..Header::new(Kind::Leave) });

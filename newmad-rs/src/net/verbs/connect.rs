@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::flow::{MOST, WORDS};
 use super::ibv::{Adapter, Event, Plan, QueuePair};
 use super::peer::READY;
+use super::pieces::READS;
 use super::{Peer, Verbs};
 use crate::error::{Error, during};
 use crate::net::details::QueuePairAddress;
@@ -45,13 +46,15 @@ impl Own {
         device: Option<&str>,
         nth: usize,
         slots: usize,
+        reads_from: Option<usize>,
     ) -> Result<(Own, Verbs), Error> {
         let slots = slots.min(MOST.into());
-        let plan = Plan { buffer: BUFFER, each: 2 * slots + WORDS, links: size as usize };
+        let reads = if reads_from.is_some() { READS } else { 0 };
+        let plan = Plan { buffer: BUFFER, each: 2 * slots + WORDS, reads, links: size as usize };
         let adapter = Adapter::open(device, nth, plan)
             .map_err(|why| Error::Bootstrap(format!("the driver verbs cannot be used: {why}")))?;
         let adapter = Arc::new(adapter);
-        let driver = Verbs::new(size, adapter.clone())?;
+        let driver = Verbs::new(size, adapter.clone(), reads_from)?;
         let brought = vec![None; size as usize].into_boxed_slice();
         Ok((Own { adapter, slots: slots as u16, brought }, driver))
     }

@@ -23,7 +23,12 @@
 pub(crate) mod connect;
 mod flow;
 pub(crate) mod ibv;
+mod mail;
+#[cfg(test)]
+mod messages;
 mod peer;
+mod pieces;
+mod registrar;
 #[cfg(test)]
 mod tests;
 
@@ -36,6 +41,7 @@ use crate::error::{Cause, Error};
 use crate::memory::span::Span;
 use crate::net::driver::Driver;
 use crate::net::packet::Peek;
+use crate::net::rdma::{Access, RdmaEvent, Ticket};
 use crate::net::ready::{NO_BITS, Ready};
 use crate::net::rings::Rings;
 use crate::sys;
@@ -47,6 +53,8 @@ pub(crate) use flow::hostile as hostile_words;
 pub(crate) use ibv::Event;
 use ibv::{Adapter, Completion, Which};
 pub(crate) use peer::Peer;
+use pieces::{PLACES, Pieces, ticket_of};
+use registrar::{Memory, Registrar};
 
 /// Completions taken at once.
 const BATCH: usize = 16;
@@ -98,11 +106,16 @@ impl Links {
 
 /// See the module.
 pub(crate) struct Verbs {
+    // Before the pieces: a queue pair that is gone touches no memory.
     links: Links,
+    /// Memory that is registered; none, until there is a link, where no message is read.
+    pieces: Option<Box<Pieces>>,
+    /// Messages from this length on are read.
+    reads_from: Option<usize>,
     adapter: Arc<Adapter>,
     ready: Arc<Ready>,
     /// For waking oneself; edge-triggered, so never emptied.
-    wake: OwnedFd,
+    wake: Arc<OwnedFd>,
     timer: OwnedFd,
     /// Requests to send that are under way.
     under_way: usize,
@@ -121,7 +134,7 @@ pub(crate) struct Verbs {
 
 impl Verbs {
     /// A driver over this adapter for so many processes, without any link.
-    fn new(ranks: u32, adapter: Arc<Adapter>) -> Result<Verbs, Error> {
+    fn new(ranks: u32, adapter: Arc<Adapter>, reads_from: Option<usize>) -> Result<Verbs, Error> {
         let (ready, wake, timer) = (Ready::new(ranks as usize)?, sys::eventfd()?, sys::timerfd()?);
         for own in [wake.as_raw_fd(), timer.as_raw_fd(), adapter.notices()] {
             ready.watch(own, libc::EPOLLIN | libc::EPOLLET, NO_BITS)?;
@@ -132,9 +145,11 @@ impl Verbs {
                 routes: Vec::new(),
                 supplied: vec![false; ranks as usize].into_boxed_slice(),
             },
+            pieces: None,
+            reads_from,
             adapter,
             ready: Arc::new(ready),
-            wake,
+            wake: Arc::new(wake),
             timer,
             under_way: 0,
             starved: false,
@@ -148,6 +163,7 @@ impl Verbs {
 
     /// Uses `link` for that peer from now on, and closes the one that there was. Callers' context.
     pub(crate) fn install(&mut self, rank: u32, link: Peer) -> Result<(), Error> {
+        self.prepare_pieces();
         let Some(place) = self.links.peers.get_mut(rank as usize) else { return Ok(()) };
         if let Some(mut old) = place.take() {
             let adapter = &self.adapter;
@@ -158,6 +174,12 @@ impl Verbs {
             // Nothing of the old queue pair stays in the completion queues.
             self.take_receives(usize::MAX);
             self.take_sends();
+            let number = old.pair.number();
+            if let Some(pieces) = &mut self.pieces {
+                pieces.settle();
+                drop(old);
+                self.under_way -= pieces.destroyed(number);
+            }
         }
         if !std::mem::replace(&mut self.links.supplied[rank as usize], true) {
             link.buffers.clone().for_each(|buffer| self.adapter.post_buffer(buffer));
@@ -213,6 +235,10 @@ impl Verbs {
             let mut room = [const { MaybeUninit::uninit() }; BATCH];
             let got = self.adapter.poll(Which::Sends, &mut room);
             for completion in got {
+                if let Some(ticket) = ticket_of(completion.number()) {
+                    any |= self.read_is_over(ticket, completion);
+                    continue;
+                }
                 let Some(peer) = self.links.route(completion.queue_pair()) else { continue };
                 peer.sent();
                 if let Err(errno) = completion.outcome() {
@@ -224,6 +250,64 @@ impl Verbs {
             if got.len() < BATCH {
                 return any;
             }
+        }
+    }
+
+    /// A request to read is over. True: it was not known before.
+    fn read_is_over(&mut self, ticket: Ticket, completion: &Completion) -> bool {
+        let outcome = completion.outcome();
+        if let Err(errno) = outcome
+            && let Some(peer) = self.links.route(completion.queue_pair())
+        {
+            peer.fail(Cause::Broken(errno));
+        }
+        let event = if outcome.is_ok() { RdmaEvent::Read } else { RdmaEvent::Broken };
+        let known = self.pieces.as_mut().is_some_and(|pieces| pieces.over(ticket, event));
+        self.under_way -= usize::from(known);
+        known
+    }
+
+    /// Posts the reads that wait: those whose memory is registered, as far as there is room.
+    fn post_reads(&mut self) {
+        let Some(pieces) = &mut self.pieces else { return };
+        let (before, mut behind) = (pieces.reads(), 0);
+        while let Some((peer, read)) = pieces.next_read(behind) {
+            behind = read.place + 1;
+            if self.under_way >= self.adapter.capacity() {
+                // As in `room`.
+                if !std::mem::replace(&mut self.starved, true) {
+                    sys::ring(self.wake.as_raw_fd());
+                }
+                break;
+            }
+            let posts = |peer: &mut Peer| {
+                // SAFETY: `Driver::read`'s caller has lent the memory until the event.
+                let posted = peer.can_read() && unsafe { peer.read(&read) };
+                posted.then(|| peer.pair.number())
+            };
+            match self.links.peer(peer).and_then(posts) {
+                Some(queue_pair) => {
+                    self.under_way += 1;
+                    pieces.posted(read.place, queue_pair);
+                }
+                None => pieces.broken(read.place),
+            }
+        }
+        if before == 0 && pieces.reads() > 0 {
+            // What was armed last tells of failures only.
+            sys::ring(self.wake.as_raw_fd());
+        }
+    }
+
+    /// Makes room for registered memory, when there is a link. Callers' context. Where the kernel refuses a thread, nothing
+    /// is read.
+    fn prepare_pieces(&mut self) {
+        if self.pieces.is_some() || self.reads_from.is_none() {
+            return;
+        }
+        match Registrar::start(self.adapter.clone(), self.wake.clone(), PLACES) {
+            Ok(registrar) => self.pieces = Some(Box::new(Pieces::new(registrar))),
+            Err(_) => self.reads_from = None,
         }
     }
 
@@ -296,6 +380,14 @@ impl Verbs {
     }
 }
 
+impl Drop for Verbs {
+    fn drop(&mut self) {
+        if let Some(pieces) = &mut self.pieces {
+            pieces.settle();
+        }
+    }
+}
+
 impl Driver for Verbs {
     fn name(&self) -> &'static str {
         "verbs"
@@ -319,6 +411,10 @@ impl Driver for Verbs {
         }
         if self.due {
             self.tell();
+        }
+        if let Some(pieces) = &mut self.pieces {
+            pieces.look();
+            self.post_reads();
         }
         if self.ends {
             self.take_receives(usize::MAX);
@@ -413,9 +509,43 @@ impl Driver for Verbs {
         flushed
     }
 
+    fn reads_from(&self, peer: u32) -> Option<usize> {
+        let link = self.links.peers.get(peer as usize)?.as_ref()?;
+        self.reads_from.filter(|_| self.pieces.is_some() && link.can_read())
+    }
+
+    unsafe fn register(
+        &mut self,
+        peer: u32,
+        at: *mut u8,
+        len: usize,
+        access: Access,
+    ) -> Option<Ticket> {
+        self.pieces.as_mut()?.register(peer, Memory { at, len, access })
+    }
+
+    unsafe fn read(&mut self, target: Ticket, remote: u64, key: u32) {
+        if let Some(pieces) = &mut self.pieces {
+            pieces.read(target, remote, key);
+        }
+        self.post_reads();
+    }
+
+    fn unregister(&mut self, memory: Ticket) {
+        if let Some(pieces) = &mut self.pieces {
+            pieces.unregister(memory);
+        }
+    }
+
+    fn rdma_event(&mut self) -> Option<(Ticket, RdmaEvent)> {
+        self.pieces.as_mut()?.event()
+    }
+
     fn close(&mut self, peer: u32) {
-        if let Some(peer) = self.links.peer(peer) {
-            peer.close(|buffer| self.adapter.post_buffer(buffer));
+        let Some(link) = self.links.peer(peer) else { return };
+        link.close(|buffer| self.adapter.post_buffer(buffer));
+        if let Some(pieces) = &mut self.pieces {
+            pieces.closed(peer, link.pair.number(), || link.pair.failing());
         }
     }
 
@@ -423,7 +553,8 @@ impl Driver for Verbs {
         self.look_around();
         self.adapter.take_notices();
         self.adapter.arm(Which::Receives, false);
-        self.adapter.arm(Which::Sends, !self.starved && !self.closes.get());
+        let reads = self.pieces.as_ref().is_some_and(|pieces| pieces.reads() > 0);
+        self.adapter.arm(Which::Sends, !self.starved && !self.closes.get() && !reads);
         true
     }
 

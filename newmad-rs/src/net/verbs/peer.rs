@@ -6,6 +6,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use super::Track;
 use super::flow::Flow;
 use super::ibv::{Adapter, BATCH, Packet, QueuePair};
+use super::pieces::Read;
 use crate::error::Cause;
 use crate::memory::span::Span;
 use crate::net::packet::Peek;
@@ -92,6 +93,25 @@ impl Peer {
     #[inline]
     pub(super) fn granted(&self, track: Track) -> usize {
         if self.is_open && self.may_send && self.gone.is_none() { self.flow.left(track) } else { 0 }
+    }
+
+    /// Whether messages can be read over it.
+    pub(super) fn can_read(&self) -> bool {
+        self.is_open && self.may_send && self.gone.is_none()
+    }
+
+    /// Reads from the peer's memory. False: the link has failed.
+    ///
+    /// # Safety
+    /// As [`QueuePair::read`] says.
+    pub(super) unsafe fn read(&mut self, read: &Read) -> bool {
+        // SAFETY: the caller's promise.
+        let posted =
+            unsafe { self.pair.read(read.number, read.to, read.len, (read.remote, read.key)) };
+        if !posted {
+            self.fail(Cause::Broken(libc::EIO));
+        }
+        posted
     }
 
     /// Slots that are free.

@@ -10,7 +10,12 @@ const LIMIT: Duration = Duration::from_secs(30);
 
 /// Two ends over the machine's first active port, without a link. `None`: there is no adapter.
 fn ends() -> Option<[(Own, Verbs); 2]> {
-    let own = || Own::open(2, None, 0, 8);
+    ends_with(1)
+}
+
+/// As [`ends`]: messages from this length on are read.
+pub(super) fn ends_with(reads_from: usize) -> Option<[(Own, Verbs); 2]> {
+    let own = || Own::open(2, None, 0, 8, Some(reads_from));
     match (own(), own()) {
         (Ok(caller), Ok(called)) => Some([caller, called]),
         (Err(Error::Bootstrap(why)), _) | (_, Err(Error::Bootstrap(why))) => {
@@ -250,4 +255,253 @@ fn an_event_of_the_adapter_ends_its_links() {
     assert!(matches!(first.peek_small(1), Peek::Empty));
     first.on_event(Event::QueuePair(number));
     assert!(matches!(first.peek_small(1), Peek::Gone(Cause::Broken(libc::ECONNABORTED))));
+}
+
+/// Memory of its own, which is unmapped when it is dropped.
+pub(super) struct Mapped(*mut u8, usize);
+
+impl Mapped {
+    fn new(len: usize, protection: libc::c_int) -> Mapped {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        // SAFETY: a new mapping where the kernel likes.
+        let at = unsafe { libc::mmap(std::ptr::null_mut(), len, protection, flags, -1, 0) };
+        assert_ne!(at, libc::MAP_FAILED);
+        Mapped(at.cast(), len)
+    }
+
+    /// Memory of which each byte is one.
+    pub(super) fn ones(len: usize) -> Mapped {
+        let mapped = Mapped::new(len, libc::PROT_READ | libc::PROT_WRITE);
+        // SAFETY: its own memory.
+        unsafe { std::ptr::write_bytes(mapped.0, 1, len) };
+        mapped
+    }
+
+    fn protect(&self) {
+        // SAFETY: its own memory.
+        assert_eq!(unsafe { libc::mprotect(self.0.cast(), self.1, libc::PROT_READ) }, 0);
+    }
+
+    pub(super) fn at(&self) -> *mut u8 {
+        self.0
+    }
+
+    /// Unmaps it and maps it again at the same place, or has the kernel forget what is in it.
+    pub(super) fn renew(&self, maps: bool) {
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
+        // SAFETY: its own memory, and nothing has been mapped there meanwhile but by this.
+        unsafe {
+            if maps {
+                let at = libc::mmap(self.0.cast(), self.1, protection, flags, -1, 0);
+                assert_eq!(at, self.0.cast());
+            } else {
+                assert_eq!(libc::madvise(self.0.cast(), self.1, libc::MADV_DONTNEED), 0);
+            }
+        }
+        assert_eq!(self.byte(0), 0);
+    }
+
+    pub(super) fn fill(&self, byte: u8) {
+        // SAFETY: its own memory; no read is under way.
+        unsafe { std::ptr::write_bytes(self.0, byte, self.1) };
+    }
+
+    pub(super) fn byte(&self, at: usize) -> u8 {
+        assert!(at < self.1);
+        // SAFETY: inside; no read is under way.
+        unsafe { self.0.add(at).read() }
+    }
+}
+
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        // SAFETY: its own memory.
+        unsafe { libc::munmap(self.0.cast(), self.1) };
+    }
+}
+
+fn register(driver: &mut Verbs, mapped: &Mapped, access: Access) -> Ticket {
+    let peer = (0..2).find(|&peer| driver.links.peer(peer).is_some()).unwrap();
+    // SAFETY: the tests keep the memory as long as they read.
+    unsafe { driver.register(peer, mapped.0, mapped.1, access) }.unwrap()
+}
+
+/// What a driver tells of a piece, once it does.
+fn event_of(driver: &mut Verbs, ticket: Ticket) -> RdmaEvent {
+    let mut told = None;
+    until("an event", || {
+        driver.begin();
+        told = driver.rdma_event();
+        told.is_some()
+    });
+    let (of, event) = told.unwrap();
+    assert_eq!(of, ticket);
+    event
+}
+
+fn key(driver: &mut Verbs, source: Ticket) -> u32 {
+    match event_of(driver, source) {
+        RdmaEvent::Registered { key } => key,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Two drivers, of which the second has begun to read 64 KiB of ones from the first into memory of zeros, which is given
+/// back, with its ticket. `from`: whether the first answers.
+fn reading(answers: bool) -> Option<([Verbs; 2], [Mapped; 2], Ticket)> {
+    const LEN: usize = 64 * 1024;
+    let [mut first, mut second] = pair()?;
+    let (from, to) = (Mapped::ones(LEN), Mapped::new(LEN, libc::PROT_READ | libc::PROT_WRITE));
+    until("the caller's byte", || {
+        second.begin();
+        second.waiting == 0
+    });
+    let source = register(&mut first, &from, Access::Source);
+    let target = register(&mut second, &to, Access::Target);
+    let key = key(&mut first, source);
+    if !answers {
+        first.links.peer(1).unwrap().pair.fail();
+    }
+    // SAFETY: the memory is kept.
+    unsafe { second.read(target, from.0 as u64, key) };
+    until("the post of the read", || {
+        second.begin();
+        second.pieces.as_ref().unwrap().reads() > 0 || answers
+    });
+    Some(([first, second], [from, to], target))
+}
+
+fn is_idle(driver: &Verbs) -> bool {
+    driver.under_way == 0 && driver.pieces.as_ref().unwrap().is_idle()
+}
+
+#[test]
+fn an_adapter_reads_what_is_registered_and_wakes_a_sleeper() {
+    let Some(([mut first, mut second], [_from, to], target)) = reading(true) else { return };
+    assert_eq!(event_of(&mut second, target), RdmaEvent::Read);
+    assert!((0..64 * 1024).all(|at| to.byte(at) == 1));
+    // A second one, of which a sleeping thread is to hear: the post wakes it, and then the end.
+    let (from, to) = (Mapped::ones(4096), Mapped::new(4096, libc::PROT_READ | libc::PROT_WRITE));
+    let source = register(&mut first, &from, Access::Source);
+    let again = register(&mut second, &to, Access::Target);
+    let key = key(&mut first, source);
+    // SAFETY: the memory is kept.
+    unsafe { second.read(again, from.0 as u64, key) };
+    let mut told = None;
+    until("the end of a read, slept for", || {
+        second.arm(Rings::ALL);
+        second.begin();
+        told = second.rdma_event();
+        told.is_some() || {
+            assert!(is_readable(&second, 10_000), "the end of the read was slept through");
+            false
+        }
+    });
+    assert_eq!(told, Some((again, RdmaEvent::Read)));
+    assert_eq!((to.byte(0), to.byte(4095)), (1, 1));
+    second.unregister(again);
+    second.unregister(target);
+    until("the end of all that is registered", || {
+        second.begin();
+        is_idle(&second)
+    });
+    // Two ends of one event are none.
+    second.unregister(again);
+    assert!(is_idle(&second) && second.rdma_event().is_none());
+}
+
+#[test]
+fn memory_that_cannot_be_registered_is_refused() {
+    let Some([mut first, _second]) = pair() else { return };
+    let readable = Mapped::ones(4096);
+    readable.protect();
+    let source = register(&mut first, &readable, Access::Source);
+    key(&mut first, source);
+    let target = register(&mut first, &readable, Access::Target);
+    assert_eq!(event_of(&mut first, target), RdmaEvent::Refused);
+    let closed = Mapped::new(4096, libc::PROT_NONE);
+    let nothing = register(&mut first, &closed, Access::Source);
+    assert_eq!(event_of(&mut first, nothing), RdmaEvent::Refused);
+    // A read that waits for memory which is refused ends so, too.
+    let target = register(&mut first, &closed, Access::Target);
+    // SAFETY: nothing is written to what cannot be registered.
+    unsafe { first.read(target, 4096, 1) };
+    assert_eq!(event_of(&mut first, target), RdmaEvent::Refused);
+    for ticket in [source, nothing, target] {
+        first.unregister(ticket);
+    }
+    assert_eq!(first.pieces.as_ref().unwrap().counts(), (0, 0, 0));
+}
+
+#[test]
+fn no_more_is_registered_than_there_are_places() {
+    let Some([mut first, _second]) = pair() else { return };
+    let memory = Mapped::ones(4096);
+    let all: Vec<_> =
+        (0..pieces::PLACES).map(|_| register(&mut first, &memory, Access::Source)).collect();
+    // SAFETY: the memory is kept.
+    let more = unsafe { first.register(1, memory.0, 4096, Access::Source) };
+    assert_eq!(more, None);
+    all.iter().for_each(|&ticket| first.unregister(ticket));
+    until("free places", || {
+        first.begin();
+        is_idle(&first)
+    });
+    assert!(first.rdma_event().is_none(), "what was left tells nothing");
+}
+
+/// The peer does not answer, and the adapter would try for two seconds and more.
+#[test]
+fn reads_end_soon_after_their_link_is_closed_and_not_before() {
+    let Some(([_first, mut second], [_from, to], target)) = reading(false) else { return };
+    second.begin();
+    assert_eq!(second.rdma_event(), None, "the read goes on");
+    let begin = Instant::now();
+    second.close(0);
+    assert_eq!(second.rdma_event(), None, "it goes on until the adapter says that it does not");
+    assert_eq!(event_of(&mut second, target), RdmaEvent::Broken);
+    assert!(begin.elapsed() < Duration::from_millis(1500), "{:?}", begin.elapsed());
+    assert_eq!(to.byte(0), 0);
+    second.unregister(target);
+    until("the end of all that is registered", || {
+        second.begin();
+        is_idle(&second)
+    });
+}
+
+#[test]
+fn a_new_link_ends_the_reads_over_the_old_one() {
+    let Some(([_first, mut second], _memory, target)) = reading(false) else { return };
+    let Some([(mut caller, _), _]) = ends() else { return };
+    let [near, _far] = sockets();
+    let offer = caller.offer().unwrap();
+    let address = offer.address();
+    let link = caller.link(1, near.into(), offer, Some(address), true).unwrap();
+    second.install(0, link).unwrap();
+    assert_eq!(second.rdma_event(), Some((target, RdmaEvent::Broken)));
+    assert_eq!(second.under_way, 0);
+}
+
+/// The end of a session, while a read goes on: the queue pairs go first.
+#[test]
+fn a_driver_that_ends_leaves_no_read_behind() {
+    let Some(([first, mut second], [from, to], _)) = reading(false) else { return };
+    second.close(0);
+    drop(second);
+    drop((from, to));
+    drop(first);
+}
+
+#[test]
+fn a_link_that_is_closed_reads_nothing() {
+    let Some([mut first, _second]) = pair() else { return };
+    assert_eq!(first.reads_from(1), Some(1));
+    let to = Mapped::new(4096, libc::PROT_READ | libc::PROT_WRITE);
+    let target = register(&mut first, &to, Access::Target);
+    first.close(1);
+    assert_eq!(first.reads_from(1), None);
+    // SAFETY: the memory is kept.
+    unsafe { first.read(target, 4096, 1) };
+    assert_eq!(event_of(&mut first, target), RdmaEvent::Broken);
 }

@@ -15,10 +15,11 @@ use crate::net::shm::Shm;
 use crate::net::tcp::{self, Tcp};
 use crate::net::{Driver, Peek, local};
 use crate::proto::core::Core;
+use crate::proto::pieces::Wanted;
 use crate::request::{ANY_SOURCE, Request};
 use crate::testing::asked::{Asked, How};
 use crate::wire::entries;
-use crate::wire::{Header, Kind, LONG, SHORT, TO_RECEIVER};
+use crate::wire::{Header, Kind, LONG, READ, SHORT, TO_RECEIVER};
 
 const THRESHOLD: usize = 120;
 const SLOTS: usize = 4;
@@ -172,6 +173,22 @@ impl Talk {
                     _ => (1, self.offered.0),
                 };
                 return (Header { tag: 0, flags, id, ..of(Kind::Back, &[]) }, Vec::new(), false);
+            }
+            14 => {
+                // It wants to read a piece, or tells a key for one.
+                let (at, lane) = (input.below(200) as u64, input.below(3));
+                let piece = Wanted { at: 0, len: input.below(300), lane, rail: input.below(2) };
+                let header = match input.below(3) {
+                    0 => {
+                        Header { flags: input.byte() & 1, id: self.wanted.0, ..of(Kind::Key, &[]) }
+                    }
+                    _ => {
+                        let header =
+                            Header { flags: READ, id: self.offered.0, ..of(Kind::Cts, &[]) };
+                        Header { addr: piece.word(), ..header }
+                    }
+                };
+                return (Header { len: at, ..header }, Vec::new(), false);
             }
             13 => {
                 let tag = input.word() >> input.below(64);

@@ -1,6 +1,7 @@
 //! The engine over a virtual network (`network`): no threads, no clock, so every failure repeats. `faults` has the
 //! oracle, and the schedules that are made by chance; the other files what happens in a certain situation.
 
+mod adapter;
 mod checked;
 mod chunks;
 mod faults;
@@ -11,6 +12,7 @@ mod missing;
 mod network;
 mod poll_once;
 mod quiet;
+mod reads;
 mod strategies;
 mod taken_back;
 mod twice;

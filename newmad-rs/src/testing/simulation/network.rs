@@ -3,8 +3,10 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use super::adapter::Adapter;
 use crate::error::Cause;
 use crate::memory::span::Span;
+use crate::net::rdma::{Access, RdmaEvent, Ticket};
 use crate::net::ready::Ready;
 use crate::net::{Driver, Peek, Refused, Rings};
 use crate::proto::fragments::CHECKED_PIECE;
@@ -22,7 +24,9 @@ pub(super) struct Nature {
     pub(super) piece: usize,
     /// Most bytes that are copied at once from or to a peer's memory.
     pub(super) copy: usize,
-    /// In a thousand copies.
+    /// The adapter reads messages from this length on.
+    pub(super) reads: Option<usize>,
+    /// In a thousand copies, and pieces of memory that are registered.
     pub(super) refusals: u64,
     /// In a thousand packets.
     pub(super) drops: u64,
@@ -34,6 +38,7 @@ pub(super) struct Nature {
 pub(super) const USUAL: Nature = Nature {
     breaks: false,
     copies: false,
+    reads: None,
     mtu: 50,
     room: 9,
     delay: 0,
@@ -154,6 +159,11 @@ pub(super) struct Network {
     /// No more faults by chance.
     pub(super) calm: bool,
     pub(super) counts: [u64; 3],
+    /// Memory that is registered: where, and how long.
+    pub(super) keys: HashMap<u32, (usize, usize)>,
+    pub(super) last_key: u32,
+    /// When something happens in an adapter.
+    pub(super) moments: Vec<u64>,
     connections: HashMap<u64, Connection>,
     last: u64,
 }
@@ -166,6 +176,9 @@ impl Network {
             random,
             calm: false,
             counts: [0; 3],
+            keys: HashMap::new(),
+            last_key: 0,
+            moments: Vec::new(),
             connections,
             last: 0,
         }))
@@ -216,7 +229,8 @@ impl Network {
             let small = way.small.front().map(|packet| packet.0);
             small.into_iter().chain(way.large.front().map(|piece| piece.0)).min()
         };
-        ways.filter_map(first).filter(|&at| at > self.now).min()
+        let moments = self.moments.iter().copied();
+        ways.filter_map(first).chain(moments).filter(|&at| at > self.now).min()
     }
 
     /// What is on the way from one rank to another, over the last connection of a rail.
@@ -228,7 +242,16 @@ impl Network {
         &mut last.to[side]
     }
 
-    fn arrival(&mut self, id: u64, end: usize, delay: u64) -> u64 {
+    /// A moment soon in which something happens in an adapter.
+    pub(super) fn moment(&mut self, delay: u64) -> u64 {
+        let at = self.now + if delay > 0 { 1 + self.random.below(delay) } else { 0 };
+        let now = self.now;
+        self.moments.retain(|&at| at > now);
+        self.moments.push(at);
+        at
+    }
+
+    pub(super) fn arrival(&mut self, id: u64, end: usize, delay: u64) -> u64 {
         // Without a delay at once.
         let at = self.now + if delay > 0 { 1 + self.random.below(delay) } else { 0 };
         let Some(connection) = self.connections.get_mut(&id) else { return at };
@@ -255,6 +278,7 @@ pub(super) struct Virtual {
     pub(super) copies: usize,
     /// The moment at which it would wake its process, in nanoseconds; 0: none.
     pub(super) alarm: u64,
+    pub(super) adapter: Adapter,
     network: Arc<Mutex<Network>>,
     ends: HashMap<u32, End>,
 }
@@ -266,6 +290,7 @@ impl Virtual {
             nature,
             copies: 0,
             alarm: 0,
+            adapter: Adapter::new(nature.refusals),
             network: network.clone(),
             ends: HashMap::new(),
         }
@@ -497,6 +522,28 @@ impl Driver for Virtual {
         // SAFETY: as in `get`.
         unsafe { data.copy_to(remote as *mut u8) };
         Ok(data.len())
+    }
+    fn reads_from(&self, peer: u32) -> Option<usize> {
+        self.nature.reads.filter(|_| self.ends.contains_key(&peer))
+    }
+    unsafe fn register(
+        &mut self,
+        peer: u32,
+        at: *mut u8,
+        len: usize,
+        access: Access,
+    ) -> Option<Ticket> {
+        self.adapter.register(&self.network, (peer, at, len, access), self.nature.delay)
+    }
+    unsafe fn read(&mut self, target: Ticket, remote: u64, key: u32) {
+        self.adapter.read(target, remote, key);
+    }
+    fn unregister(&mut self, memory: Ticket) {
+        self.adapter.unregister(&self.network, memory);
+    }
+    fn rdma_event(&mut self) -> Option<(Ticket, RdmaEvent)> {
+        let link = |peer| self.ends.get(&peer).map(|end| (end.id, end.side));
+        self.adapter.event(&self.network, link, self.nature.delay)
     }
     fn is_flushed(&self, to: u32) -> bool {
         self.ends.get(&to).is_none_or(|end| end.left == 0)

@@ -28,6 +28,8 @@ pub(in crate::net::verbs) struct Plan {
     pub(in crate::net::verbs) buffer: usize,
     /// Buffers, and requests to send, for each link.
     pub(in crate::net::verbs) each: usize,
+    /// Requests to read, for each link.
+    pub(in crate::net::verbs) reads: usize,
     /// Links that there may be.
     pub(in crate::net::verbs) links: usize,
 }
@@ -112,7 +114,7 @@ impl Adapter {
         }
         let most = |limit: c_int, wanted: usize| wanted.min(limit.max(0) as usize).min(LONGEST);
         let buffers = most(attributes.max_srq_wr, plan.each * plan.links);
-        let requests = most(attributes.max_cqe, plan.each * plan.links);
+        let requests = most(attributes.max_cqe, (plan.each + plan.reads) * plan.links);
         let buffers = most(attributes.max_cqe, buffers);
         // SAFETY: the context lives until `open` is dropped, which is behind all others.
         let domain = unsafe { Owned::new((lib.alloc_pd)(context), lib.dealloc_pd)? };

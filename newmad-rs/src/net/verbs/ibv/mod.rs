@@ -16,9 +16,11 @@ mod owned;
 mod pages;
 mod ports;
 mod queue_pair;
+mod region;
 
 pub(crate) use adapter::Event;
 pub(super) use adapter::{Adapter, Plan, Which};
 pub(super) use completion::Completion;
 pub use ports::{PortReport, ports};
-pub(super) use queue_pair::{BATCH, Packet, QueuePair};
+pub(super) use queue_pair::{BATCH, Failing, Packet, QueuePair};
+pub(super) use region::Region;

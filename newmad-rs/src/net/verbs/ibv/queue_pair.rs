@@ -34,6 +34,28 @@ pub(in crate::net::verbs) struct Packet {
     pub(in crate::net::verbs) word: u32,
 }
 
+/// A queue pair that is to fail.
+pub(in crate::net::verbs) struct Failing {
+    pair: *mut library::QueuePair,
+    lib: &'static library::Ibverbs,
+}
+
+// SAFETY: the library's objects may be used by any thread.
+unsafe impl std::marker::Send for Failing {}
+
+impl Failing {
+    /// As [`QueuePair::fail`].
+    ///
+    /// # Safety
+    /// The queue pair lives.
+    pub(in crate::net::verbs) unsafe fn fail(self) {
+        let mut attributes =
+            QueuePairAttributes { state: c::QPS_ERR, ..QueuePairAttributes::default() };
+        // SAFETY: the caller's promise; a local of the type that is asked for.
+        unsafe { (self.lib.modify_qp)(self.pair, &raw mut attributes, c::QP_STATE) };
+    }
+}
+
 /// See the module.
 pub(in crate::net::verbs) struct QueuePair {
     // In this order: the adapter reads the memory until the queue pair is gone.
@@ -69,7 +91,7 @@ impl QueuePair {
                 recv_cq: adapter.queue(Which::Receives),
                 srq: adapter.shared().as_ptr(),
                 cap: Capacity {
-                    max_send_wr: plan.each as u32,
+                    max_send_wr: (plan.each + plan.reads) as u32,
                     max_send_sge: 1,
                     max_inline_data: most,
                     ..Capacity::default()
@@ -108,6 +130,7 @@ impl QueuePair {
         let attributes = QueuePairAttributes {
             state: c::QPS_INIT,
             port_num: pair.adapter.port(),
+            access_flags: c::ACCESS_REMOTE_READ as u32,
             ..QueuePairAttributes::default()
         };
         let mask = c::QP_STATE | c::QP_PKEY_INDEX | c::QP_PORT | c::QP_ACCESS_FLAGS;
@@ -199,6 +222,39 @@ impl QueuePair {
         let attributes =
             QueuePairAttributes { state: c::QPS_ERR, ..QueuePairAttributes::default() };
         let _ = self.modify(attributes, c::QP_STATE);
+    }
+
+    /// What another thread needs to have it fail.
+    pub(in crate::net::verbs) fn failing(&self) -> Failing {
+        Failing { pair: self.pair.as_ptr(), lib: self.adapter.lib() }
+    }
+
+    /// Reads `len` bytes at `remote` in the peer's memory, which it names by `key`, into registered memory, named by its
+    /// key. True: the completion of the request with this number tells the end. Progress path.
+    ///
+    /// # Safety
+    /// The memory is writable, and the adapter's alone, until then, or until the queue pair is destroyed.
+    pub(in crate::net::verbs) unsafe fn read(
+        &mut self,
+        number: u64,
+        (to, lkey): (*mut u8, u32),
+        len: usize,
+        (remote, key): (u64, u32),
+    ) -> bool {
+        let mut piece = Piece { addr: to as u64, length: len as u32, lkey };
+        // SAFETY: numbers and null pointers.
+        let mut request: Send = unsafe { std::mem::zeroed() };
+        request.wr_id = number;
+        request.sg_list = &raw mut piece;
+        request.num_sge = 1;
+        request.opcode = c::WR_RDMA_READ;
+        request.send_flags = c::SEND_SIGNALED;
+        request.remote_addr = remote;
+        request.rkey = key;
+        let mut refused: *mut Send = std::ptr::null_mut();
+        // SAFETY: the queue pair lives; the request and its piece are read before the call returns, and the memory is the
+        // caller's promise.
+        unsafe { self.adapter.send(self.pair.as_ptr(), &raw mut request, &raw mut refused) == 0 }
     }
 
     /// Writes a packet to a slot that is free; its length. Nothing is written if it is too long.

@@ -27,6 +27,8 @@ pub(super) struct Tally {
     pub(super) drops: u64,
     pub(super) doubles: u64,
     pub(super) corrupted: u64,
+    /// Pieces that adapters have read.
+    pub(super) reads: u64,
 }
 
 impl Tally {
@@ -39,6 +41,7 @@ impl Tally {
         self.drops += other.drops;
         self.doubles += other.doubles;
         self.corrupted += other.corrupted;
+        self.reads += other.reads;
     }
 }
 
@@ -97,6 +100,7 @@ fn judge_all(schedules: u64) {
     let tally = tally.into_inner().unwrap();
     println!("{schedules} schedules: {tally:?}");
     // The world did fail: a simulation in which nothing happens proves nothing.
+    assert!(tally.reads > schedules);
     assert!(tally.messages > schedules && tally.cuts > 50 && tally.crashes > 50);
     assert!(
         tally.drops > 50
@@ -133,10 +137,11 @@ proptest! {
     /// answers by chance, and panics now and then; 0: the default strategy.
     #[test]
     fn every_message_reaches_its_receive_whole_and_in_order(
-        rails in 1usize..4, breaks: bool, room in 1usize..6, copies: bool, piece in 1usize..200, whims in 0u64..4,
+        rails in 1usize..4, breaks: bool, room in 1usize..6, copies: bool, reads: bool, piece in 1usize..200, whims in 0u64..4,
         steps in steps(),
     ) {
-        let nature = Nature { breaks, copies, room, delay: 1, piece, refusals: 200, ..USUAL };
+        let reads = reads.then_some(100);
+        let nature = Nature { breaks, copies, reads, room, delay: 1, piece, refusals: 200, ..USUAL };
         let config = Config { repairs: breaks, retransmit: 1000, ..Config::new(THRESHOLD, 1 << 20) };
         let mut at = 0;
         let steps = steps.into_iter().map(|(pause, step)| {

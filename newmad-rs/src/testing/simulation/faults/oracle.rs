@@ -44,7 +44,9 @@ pub(super) fn judge(program: Program, seed: u64) -> Tally {
     }
     close(&mut world, &program);
     let [drops, doubles, corrupted] = world.network.lock().unwrap().counts;
-    Tally { drops, doubles, corrupted, ..std::mem::take(&mut world.tally) }
+    let rails = world.cores.iter().flatten().flat_map(|core| &core.gates.rails);
+    let reads = rails.map(|rail| rail.driver.adapter.reads as u64).sum();
+    Tally { reads, drops, doubles, corrupted, ..std::mem::take(&mut world.tally) }
 }
 
 /// What is known of a request that does not end.
@@ -193,6 +195,9 @@ fn close(world: &mut World, program: &Program) {
 fn nothing_is_left(core: &Core<Virtual>) {
     assert_eq!((core.pending.count(), core.gates.backlog), (0, 0));
     assert!(core.table.find(|_| true).is_none() && core.copies.is_empty());
+    assert!(core.reads.is_empty() && core.exposures.is_empty());
+    assert_eq!((core.reads.unasked, core.exposures.untold), (0, 0));
+    assert!(core.gates.rails.iter().all(|rail| rail.driver.adapter.is_empty()), "registered");
     assert!(core.matching.find_posted(|_| true).is_none() && core.gates.connected.is_empty());
     for (peer, gate) in core.gates.iter().enumerate() {
         let empty = gate.sends.is_empty() && gate.control.is_empty() && gate.fragments.is_empty();

@@ -83,6 +83,7 @@ fn nature(random: &mut Random, breaks: bool, checksum: bool) -> Nature {
     Nature {
         breaks,
         copies: !breaks && random.chance(500),
+        reads: [None, Some(0), Some(500)][random.below(3) as usize],
         mtu: if random.chance(500) { 50 } else { 90 },
         room: random.range(1, 8) as usize,
         delay: [1, 5, 40][random.below(3) as usize],
