@@ -74,12 +74,12 @@ impl Rail {
     }
 
     /// A rail over a port of an adapter, and its driver: the port of that name, else the active one at place `nth`.
-    /// `address`: where it listens for handshakes.
+    /// `slots`: packets under way on a link, and what is done about eager channels. `address`: where it listens for handshakes.
     pub(crate) fn verbs(
         size: u32,
         device: Option<&str>,
         nth: usize,
-        slots: usize,
+        slots: (usize, verbs::channels::Settings),
         address: IpAddr,
     ) -> Result<(Rail, AnyDriver), Error> {
         let (own, driver) = verbs::connect::Own::open(size, device, nth, slots)?;

@@ -94,7 +94,8 @@ impl Prepared {
                     adapters += 1;
                     let devices = &settings.verbs_devices;
                     let device = devices.get(nth % devices.len().max(1)).map(String::as_str);
-                    Rail::verbs(size, device, nth, settings.verbs_slots, address)?
+                    let slots = (settings.verbs_slots, settings.verbs_channels);
+                    Rail::verbs(size, device, nth, slots, address)?
                 }
                 _ => {
                     let (slots, slot_size) = (settings.shm_slots, settings.shm_slot_size);

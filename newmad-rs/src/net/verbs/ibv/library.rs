@@ -321,8 +321,10 @@ pub(super) mod constant {
     pub(crate) const QP_MAX_DEST_RD_ATOMIC: c_int = 1 << 17;
     pub(crate) const QP_DEST_QPN: c_int = 1 << 20;
     pub(crate) const ACCESS_LOCAL_WRITE: c_int = 1;
+    pub(crate) const ACCESS_REMOTE_WRITE: c_int = 1 << 1;
     pub(crate) const PORT_ACTIVE: c_int = 4;
     pub(crate) const LINK_LAYER_ETHERNET: u8 = 2;
+    pub(crate) const WR_RDMA_WRITE: c_int = 0;
     pub(crate) const WR_SEND_WITH_IMM: c_int = 3;
     pub(crate) const SEND_SIGNALED: c_uint = 1 << 1;
     pub(crate) const SEND_INLINE: c_uint = 1 << 3;
@@ -500,7 +502,7 @@ mod tests {
         list! {
             QPS_INIT QPS_RTR QPS_RTS QPS_ERR QPT_RC QP_STATE QP_ACCESS_FLAGS QP_PKEY_INDEX QP_PORT QP_AV QP_PATH_MTU
             QP_TIMEOUT QP_RETRY_CNT QP_RNR_RETRY QP_RQ_PSN QP_MAX_QP_RD_ATOMIC QP_MIN_RNR_TIMER QP_SQ_PSN
-            QP_MAX_DEST_RD_ATOMIC QP_DEST_QPN ACCESS_LOCAL_WRITE PORT_ACTIVE LINK_LAYER_ETHERNET WR_SEND_WITH_IMM
+            QP_MAX_DEST_RD_ATOMIC QP_DEST_QPN ACCESS_LOCAL_WRITE ACCESS_REMOTE_WRITE PORT_ACTIVE LINK_LAYER_ETHERNET WR_RDMA_WRITE WR_SEND_WITH_IMM
             SEND_SIGNALED SEND_INLINE WC_SUCCESS WC_WR_FLUSH_ERR WC_RETRY_EXC_ERR WC_WITH_IMM EVENT_CQ_ERR
             EVENT_QP_FATAL EVENT_QP_REQ_ERR EVENT_QP_ACCESS_ERR EVENT_DEVICE_FATAL EVENT_PORT_ERR EVENT_SRQ_ERR
             EVENT_QP_LAST_WQE_REACHED

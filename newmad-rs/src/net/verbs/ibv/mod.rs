@@ -10,6 +10,7 @@
 mod adapter;
 mod choice;
 mod completion;
+mod landing;
 mod library;
 mod memory;
 mod owned;
@@ -20,5 +21,6 @@ mod queue_pair;
 pub(crate) use adapter::Event;
 pub(super) use adapter::{Adapter, Plan, Which};
 pub(super) use completion::Completion;
+pub(super) use landing::Landing;
 pub use ports::{PortReport, ports};
 pub(super) use queue_pair::{BATCH, Packet, QueuePair};
