@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use super::Route;
+use super::outgoing::Route;
 
 /// What is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

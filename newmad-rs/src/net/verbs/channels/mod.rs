@@ -37,6 +37,8 @@ mod budget;
 mod control;
 mod counts;
 mod doze;
+#[cfg(any(test, fuzzing))]
+mod hostile;
 mod incoming;
 mod outgoing;
 #[cfg(test)]
@@ -45,20 +47,17 @@ mod window;
 
 pub(crate) use budget::Shrink;
 pub(super) use budget::{Charge, decide};
-#[cfg(any(test, fuzzing))]
-pub(crate) use control::hostile;
 pub(super) use control::{CONTROL, Message, Place};
 pub(super) use counts::{Count, Driver as DriverCounts};
 pub use counts::{Counts, counts};
 pub(super) use doze::Word;
+#[cfg(any(test, fuzzing))]
+pub(crate) use hostile::hostile;
 pub(super) use incoming::{Incoming, Path};
 pub(crate) use outgoing::Rules;
 pub(super) use outgoing::{Outgoing, Route};
 pub(crate) use window::Shape;
-pub(super) use window::TAIL;
-
-/// The longest message of a packet: as much as the rings of shared memory take.
-pub(super) const MESSAGE: usize = 8208;
+pub(super) use window::{MESSAGE, TAIL};
 
 /// Packets of control that are under way in one direction, at the most: a channel's sender has sent two that the receiver has
 /// not taken (a request, and the end of its slots for an unasked `Accept`), and so has the receiver of the other channel. Two

@@ -1,8 +1,9 @@
 //! A channel's shape, and the statistics that it follows from.
 
-use super::MESSAGE;
 use crate::wire::{Malformed, SHORT};
 
+/// The longest message of a packet: as much as the rings of shared memory take.
+pub(in crate::net::verbs) const MESSAGE: usize = 8208;
 /// Bytes at a slot's end that are not the packet's: see [`Tail`](super::Tail).
 pub(in crate::net::verbs) const TAIL: usize = 16;
 /// Most slots of a channel, and fewest.
