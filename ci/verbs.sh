@@ -30,7 +30,15 @@ over() {
     cargo test --workspace --test processes -- "${processes[@]}"
 }
 over verbs
+# Eager channels from the first messages on, with changes of shape, and too little memory for several.
+channels() {
+    NMAD_VERBS_CHANNELS="$1" NMAD_VERBS_CHANNELS_AFTER=20 NMAD_VERBS_CHANNELS_WINDOW=50 "${@:2}"
+}
+NEWMAD_TEST_DRIVERS=verbs channels 1048576 cargo test --workspace --test point_to_point
 [ "$all" = --all ] || exit 0
+channels 1048576 over verbs
+channels 20000 over shm+verbs
+NEWMAD_TEST_DRIVERS=verbs channels 1048576 cargo test --release -p newmad --test processes -- --ignored a_million
 over shm+verbs
 over verbs+tcp
 NEWMAD_TEST_DRIVERS=verbs cargo test --release -p newmad --test processes -- --ignored a_million

@@ -46,7 +46,7 @@ use crate::net::rings::Rings;
 use crate::sys;
 use crate::wire::{Header, LONG};
 
-use channels::{Charge, Count, DriverCounts, Route, Settings, TAIL, decide};
+use channels::{Charge, Count, DriverCounts, OUTPOLLED, Route, Settings, TAIL, decide};
 use supply::{Order, Supply};
 
 pub(crate) use crate::driver::Track;
@@ -307,10 +307,16 @@ impl Verbs {
     /// A poll of the channels begins.
     fn poll_channels(&mut self) {
         let Links { peers, routes, .. } = &mut self.links;
+        let mut awake = false;
         for &(_, rank) in routes.iter() {
             if let Some(Some(peer)) = peers.get_mut(rank as usize) {
-                self.due |= peer.poll_channels();
+                awake |= peer.poll_channels();
+                self.due |= peer.is_due();
             }
+        }
+        if awake {
+            self.nap_at = sys::now_ns() + OUTPOLLED;
+            sys::expire_at(&self.nap, self.nap_at);
         }
     }
 

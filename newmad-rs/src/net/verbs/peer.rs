@@ -443,15 +443,15 @@ impl Peer {
         }
     }
 
-    /// A poll begins: looks whether the peer polls, and tells it that this side does. True: news is due.
+    /// A poll begins: looks whether the peer polls. True: the peer is to be told that this side does.
     #[inline]
     pub(super) fn poll_channels(&mut self) -> bool {
         let Some(eager) = self.eager.as_mut().filter(|_| self.is_open) else { return false };
-        eager.come.polled();
+        let awake = eager.come.polled();
         if eager.look().is_err() {
             self.fail(Cause::Malformed);
         }
-        self.has_news()
+        awake
     }
 
     /// Whether the connection manager has something to do for its channels.

@@ -401,6 +401,32 @@ fn a_sleeper_beside_a_slot_is_woken_by_the_sender_or_by_its_timer() {
 }
 
 #[test]
+fn a_sleeper_beside_threads_that_poll_and_stop_is_woken() {
+    let Some(mut ends) = linked(FEW) else { return };
+    exchange(&mut ends, (0, 300), 100);
+    let [(_, first), (_, second)] = &mut ends;
+    for number in 1000..1005 {
+        sleep_of(second);
+        // Another thread of the process polls on and on: the sender uses the channel.
+        until("a receiver that polls", || {
+            first.begin();
+            second.begin();
+            first.links.peer(1).unwrap().route(100) == Route::Ring
+        });
+        let before = first.counts.get(Count::Ring);
+        assert!(first.post_small(1, &header(number, 0), &[]));
+        assert_eq!(first.counts.get(Count::Ring), before + 1);
+        // It stops, and only the sleeper is left; the sender computes.
+        assert!(is_readable(second, 10_000), "packet {number} was slept through");
+        until("the packet", || {
+            sleep_of(second);
+            shown(second.peek_small(0)).unwrap().is_some()
+        });
+        second.release(0);
+    }
+}
+
+#[test]
 fn a_link_that_fails_while_a_channel_is_used_takes_its_memory_with_it() {
     let Some(mut ends) = linked(FEW) else { return };
     exchange(&mut ends, (0, 300), 100);

@@ -33,6 +33,10 @@ const AWAKE: u32 = 32;
 const FIRST: u64 = 100_000;
 const LONGEST: u64 = 1_000_000_000;
 
+/// A thread may sleep that armed before others polled on and on, and they may stop without arming. So it wakes up so many ns
+/// after the word said that this process polls, and arms again.
+pub(in crate::net::verbs) const OUTPOLLED: u64 = 1_000_000;
+
 /// The receiver's part.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Doze {

@@ -287,12 +287,12 @@ impl Incoming {
         Some(until)
     }
 
-    /// This process has polled.
+    /// This process has polled. True: the word is to say that it does.
     #[inline]
-    pub(in crate::net::verbs) fn polled(&mut self) {
-        if self.stage == Stage::Open {
-            self.word_due |= self.doze.polled(&mut self.word.epoch);
-        }
+    pub(in crate::net::verbs) fn polled(&mut self) -> bool {
+        let awake = self.stage == Stage::Open && self.doze.polled(&mut self.word.epoch);
+        self.word_due |= awake;
+        awake
     }
 
     /// Whether the word is to be written.

@@ -27,7 +27,7 @@
 //! sleep and when it polls again, and the sender uses the channel only while the word says that the receiver polls. A slot
 //! may be written before the word arrives. The sender sends a packet without data when it sees the word and a slot that the
 //! word does not count. A sender that computes sees no word: so a sleeper wakes up by a timer, after 0.1 ms, and later and
-//! later, and looks.
+//! later, and looks. So does a thread that sleeps while others of its process poll: it armed before them, and they may stop.
 //!
 //! Rejected: a write with an immediate value for each message (it takes a receive buffer and a completion, which is what a
 //! channel is to save); an RDMA read of the receiver's state behind each write (the answer reaches a sender that may compute
@@ -50,7 +50,7 @@ pub(super) use budget::{Charge, decide};
 pub(super) use control::{CONTROL, Message, Place};
 pub(super) use counts::{Count, Driver as DriverCounts};
 pub use counts::{Counts, counts};
-pub(super) use doze::Word;
+pub(super) use doze::{OUTPOLLED, Word};
 #[cfg(any(test, fuzzing))]
 pub(crate) use hostile::hostile;
 pub(super) use incoming::{Incoming, Path};

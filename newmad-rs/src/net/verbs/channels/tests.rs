@@ -231,7 +231,7 @@ impl World {
                 self.now += u64::from(pick) * 10_000;
                 self.come.arm(self.now);
             }
-            14 => (0..40).for_each(|_| self.come.polled()),
+            14 => (0..40).for_each(|_| _ = self.come.polled()),
             _ if pick < 60 => self.come.shrink(self.come.shape().within(u64::from(pick) * 20)),
             _ => {}
         }
@@ -288,7 +288,7 @@ proptest! {
                 world.arrive(0);
             }
             world.manage(2);
-            (0..40).for_each(|_| world.come.polled());
+            (0..40).for_each(|_| _ = world.come.polled());
             while world.take() {}
             world.receiver_tells();
             while !world.back.is_empty() {
@@ -375,7 +375,7 @@ fn a_sleeper_without_wake_ups_would_be_forgotten() {
     };
     world.send(1);
     (0..3).for_each(|_| exchange(&mut world));
-    (0..40).for_each(|_| world.come.polled());
+    (0..40).for_each(|_| _ = world.come.polled());
     exchange(&mut world);
     world.sender_progresses();
     // The receiver falls asleep, and the sender does not know it yet.
