@@ -1,16 +1,16 @@
 //! Eager channels over verbs: which packets find no slot, what the rings take, and what a step takes.
 //!
-//! Source: [Didelot14] 3.4. `steady` is for table 3.5 (channels of a fixed shape, from send and receive alone to 1,024 slots),
-//! `changing` for table 3.6 (a channel that keeps its first shape, changes it once, or as often as need be), and `moving`
-//! compares the three ways to shrink, which the source proposes and does not measure.
+//! Source: [Didelot14] 3.4. `steady` is for table 3.5 (channels of a fixed shape, from send and receive alone to 1,024
+//! slots), `changing` for table 3.6 (a channel that keeps its first shape, changes it once, or as often as need be),
+//! and `moving` compares the three ways to shrink, which the source proposes and does not measure.
 //!
 //! ```text
 //! steady     every rank sends `burst` messages of 1 KiB to every other one, then receives theirs
 //! changing   the same; length and number of the messages change four times
 //! moving     every rank sends to one other rank, and to another one after a while: what is far away sends more
 //! ```
-//! Each point has processes of its own. Packets are counted from the beginning, those that go before there is a channel too;
-//! the first tenth of the steps is not timed.
+//! Each point has processes of its own. Packets are counted from the beginning, those that go before there is a channel
+//! too; the first tenth of the steps is not timed.
 
 use newmad::Session;
 use newmad::plumbing::eager_channels::{Counts, counts};
@@ -163,8 +163,8 @@ fn stage() -> Result<Setup, String> {
     if ports.iter().any(|port| port.is_active) {
         return Ok(Setup { env: Vec::new(), holds: Box::new(()) });
     }
-    Err("no InfiniBand or RoCE port is active: channels are written by an adapter. The guest kernel of ci/verbs-guest.sh has \
-         one made of software"
+    Err("no InfiniBand or RoCE port is active, and an adapter writes the channels. The guest kernel of \
+         ci/verbs-guest.sh has one made of software"
         .into())
 }
 
@@ -335,7 +335,8 @@ fn report(emit: &Emit, number: usize, all: &[Counts]) -> WorkResult {
 }
 
 fn summary(_: &[Line]) -> String {
-    "Over soft-RoCE only ratios between the rows say something, and each slot costs a system call as each packet does.".into()
+    "Over soft-RoCE only ratios between the rows say something: a slot costs a system call there, as a packet does."
+        .into()
 }
 
 #[cfg(test)]

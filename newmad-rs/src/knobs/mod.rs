@@ -207,8 +207,8 @@ pub(crate) static CHANNELS: Knob = Knob {
     kind: Kind::Int(0, 1 << 40),
     default: "0",
     unit: "bytes",
-    meaning: "memory of this process, for each verbs rail, into which peers write short messages themselves, in rings that \
-              it finds by polling (eager channels); beyond it requests are declined; 0: no channels",
+    meaning: "memory of this process, for each verbs rail, for rings into which peers write short messages themselves \
+              (eager channels); beyond it requests for such rings are declined; 0: no channels",
 };
 
 /// `NMAD_VERBS_CHANNELS_AFTER`: when a channel is asked for.
@@ -226,8 +226,8 @@ pub(crate) static CHANNELS_WINDOW: Knob = Knob {
     kind: Kind::Int(1, 1 << 30),
     default: "2000",
     unit: "packets",
-    meaning: "packets from whose mean length and pending data the number and size of an eager channel's slots follow; after \
-              as many it is asked for again if it was declined, and for another shape if they want one",
+    meaning: "packets from whose mean length and pending data the number and size of an eager channel's slots follow; \
+              after as many it is asked for again if it was declined, and for another shape if they want one",
 };
 
 /// `NMAD_VERBS_CHANNELS_SHAPE`: the shape of channels.
@@ -236,8 +236,8 @@ pub(crate) static CHANNELS_SHAPE: Knob = Knob {
     kind: Kind::Text,
     default: "",
     unit: "",
-    meaning: "slots of the eager channels that this process asks for, and the longest message of each in bytes: 128x1024; up \
-              to 1024 slots of 8208 bytes; unset: as the messages want it",
+    meaning: "slots of the eager channels that this process asks for, and the longest message of each in bytes: \
+              128x1024; up to 1024 slots of 8208 bytes; unset: as the messages want it",
 };
 
 /// `NMAD_VERBS_CHANNELS_RESHAPES`: how often a channel changes.
@@ -246,8 +246,8 @@ pub(crate) static CHANNELS_RESHAPES: Knob = Knob {
     kind: Kind::Int(0, 1 << 30),
     default: "",
     unit: "times",
-    meaning: "how often this process asks for another shape of an eager channel that it has; unset: as often as the messages \
-              want it",
+    meaning: "how often this process asks for another shape of an eager channel that it has; unset: as often as the \
+              messages want it",
 };
 
 /// `NMAD_VERBS_CHANNELS_SHRINK`: what channels give up.
@@ -256,9 +256,9 @@ pub(crate) static CHANNELS_SHRINK: Knob = Knob {
     kind: Kind::Word(&["emergency", "normalisation", "lru"]),
     default: "normalisation",
     unit: "",
-    meaning: "what becomes of the eager channels when a request does not fit into NMAD_VERBS_CHANNELS: emergency: those with \
-              most memory end; normalisation: all that have more than their share are shrunk to it; lru: those that were \
-              used least recently end",
+    meaning: "what becomes of the eager channels when a request does not fit into NMAD_VERBS_CHANNELS: emergency: \
+              those with most memory end; normalisation: all that have more than their share are shrunk to it; lru: \
+              those that were used least recently end",
 };
 
 /// The names of the built-in strategies.

@@ -113,8 +113,8 @@ impl Eager {
         }
     }
 
-    /// The next packet of the small track: of a slot; or which path it comes by. `behind`: what the first packet by send and
-    /// receive says, if there is one.
+    /// The next packet of the small track: of a slot; or which path it comes by. `behind`: what the first packet by
+    /// send and receive says, if there is one.
     #[inline]
     pub(super) fn next(&mut self, behind: Option<u32>) -> Result<Option<Next>, Malformed> {
         if self.shown != Some(Path::Receive)

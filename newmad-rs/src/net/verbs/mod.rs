@@ -320,8 +320,8 @@ impl Verbs {
         }
     }
 
-    /// This process may sleep: the senders of channels are told, and a timer is set, since a slot that was written before they
-    /// know wakes nothing.
+    /// This process may sleep: the senders of channels are told, and a timer is set, since a slot that was written
+    /// before they know wakes nothing.
     fn arm_channels(&mut self) {
         let now = sys::now_ns();
         let Links { peers, .. } = &mut self.links;

@@ -154,8 +154,8 @@ impl Peer {
         self.may_send
     }
 
-    /// Sends news about eager channels, else a packet without data. A slot is free. The number of requests, and whether a
-    /// sleeper is woken.
+    /// Sends news about eager channels, else a packet without data. A slot is free. The number of requests, and whether
+    /// a sleeper is woken.
     pub(super) fn tell(&mut self) -> (usize, bool) {
         let slot = self.posted % self.slots;
         let (len, flags, target) = match self.eager.as_mut().and_then(|eager| eager.news()) {
@@ -202,8 +202,8 @@ impl Peer {
         self.post(&[Packet { slot, len, word, target: None }])
     }
 
-    /// Writes one packet of `len` bytes of the small track into the peer's memory. Its route is the ring, and a slot to send
-    /// from is free.
+    /// Writes one packet of `len` bytes of the small track into the peer's memory. Its route is the ring, and a slot to
+    /// send from is free.
     #[inline]
     pub(super) fn write(&mut self, len: usize, header: &Header, parts: &[Span]) -> usize {
         let Some(eager) = &mut self.eager else { return 0 };
@@ -403,8 +403,8 @@ impl Peer {
         (part, self.release(Track::Large))
     }
 
-    /// The packet of the small track that `peek_small` showed is done with: its buffer, if it was not in a slot. `clock`: for
-    /// what channel was used least recently.
+    /// The packet of the small track that `peek_small` showed is done with: its buffer, if it was not in a slot.
+    /// `clock`: for what channel was used least recently.
     #[inline]
     pub(super) fn release_small(&mut self, clock: &mut u64) -> Option<u32> {
         if let Some(eager) = &mut self.eager {

@@ -1,5 +1,5 @@
-//! Memory for eager channels: the driver orders it on the progress path, where nothing may be registered, and the connection
-//! manager's thread makes it.
+//! Memory for eager channels: the driver orders it on the progress path, where nothing may be registered, and the
+//! connection manager's thread makes it.
 //!
 //! ```text
 //!  driver (engine's lock)                     connection manager's thread

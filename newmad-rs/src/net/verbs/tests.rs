@@ -277,8 +277,8 @@ fn manage(ends: &mut [(Own, Verbs); 2]) {
     }
 }
 
-/// Sends numbered packets of `len` bytes from the first side to the second, up to that number, while both poll; fails if one
-/// is lost or out of order.
+/// Sends numbered packets of `len` bytes from the first side to the second, up to that number, while both poll; fails
+/// if one is lost or out of order.
 fn exchange(ends: &mut [(Own, Verbs); 2], (mut next, until_number): (u64, u64), len: usize) {
     let data = vec![7; len];
     let (mut expected, mut rounds) = (next, 0u32);

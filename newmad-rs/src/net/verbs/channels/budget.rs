@@ -1,7 +1,7 @@
 //! Whether a channel gets memory, and what the others give up for it.
 //!
-//! Source: [Didelot14] 3.4, which proposes the three ways and measures none of them. A request that does not fit is declined,
-//! and others are shrunk for it: its sender asks again after another window of packets.
+//! Source: [Didelot14] 3.4, which proposes the three ways and measures none of them. A request that does not fit is
+//! declined, and others are shrunk for it: its sender asks again after another window of packets.
 
 use super::window::Shape;
 
@@ -29,8 +29,8 @@ pub(in crate::net::verbs) struct Charge {
     pub(in crate::net::verbs) may_shrink: bool,
 }
 
-/// Decides on a request for `wanted` by a channel that has `old` bytes. Returns the shape that it gets, if it gets one, and
-/// the shapes that other channels are to have. Callers' context.
+/// Decides on a request for `wanted` by a channel that has `old` bytes. Returns the shape that it gets, if it gets one,
+/// and the shapes that other channels are to have. Callers' context.
 pub(in crate::net::verbs) fn decide(
     limit: u64,
     shrink: Shrink,
@@ -150,7 +150,9 @@ mod tests {
                 let old = channels[peer].bytes;
                 let mut got = false;
                 for _ in 0..3 {
-                    let others: Vec<Charge> = channels.iter().enumerate().filter(|&(place, _)| place != peer).map(|(_, other)| *other).collect();
+                    let but = |&(place, _): &(usize, &Charge)| place != peer;
+                    let others = channels.iter().enumerate().filter(but);
+                    let others: Vec<Charge> = others.map(|(_, other)| *other).collect();
                     let (accepted, shrunk) = decide(LIMIT, WAYS[way], (shape(slots), old), &others);
                     for (other, to) in shrunk {
                         prop_assert!(to.bytes() < channels[other as usize].bytes && other as usize != peer);

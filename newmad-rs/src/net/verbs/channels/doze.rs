@@ -33,8 +33,8 @@ const AWAKE: u32 = 32;
 const FIRST: u64 = 100_000;
 const LONGEST: u64 = 1_000_000_000;
 
-/// A thread may sleep that armed before others polled on and on, and they may stop without arming. So it wakes up so many ns
-/// after the word said that this process polls, and arms again.
+/// A thread may sleep that armed before others polled on and on, and they may stop without arming. So it wakes up so
+/// many ns after the word said that this process polls, and arms again.
 pub(in crate::net::verbs) const OUTPOLLED: u64 = 1_000_000;
 
 /// The receiver's part.
@@ -50,8 +50,8 @@ impl Doze {
         Doze { polls: 0, nap: FIRST, until: 0 }
     }
 
-    /// The receiver may sleep from now on. The word's epoch changes if it said that the receiver polls. Returns when to wake
-    /// up, and look for a slot that was written before the sender saw the word.
+    /// The receiver may sleep from now on. The word's epoch changes if it said that the receiver polls. Returns when to
+    /// wake up, and look for a slot that was written before the sender saw the word.
     pub(super) fn arm(&mut self, epoch: &mut u32, now: u64) -> u64 {
         self.polls = 0;
         if *epoch & 1 == 0 {

@@ -6,7 +6,8 @@ use super::incoming::{Incoming, Tail};
 use super::outgoing::{Outgoing, Route, Rules};
 use super::window::{MOST_SLOTS, Shape, TAIL};
 
-/// What a hostile peer does to both ends of this side by its messages, words and slots, for fuzzing: nothing but refusals.
+/// What a hostile peer does to both ends of this side by its messages, words and slots, for fuzzing: nothing but
+/// refusals.
 pub(crate) fn hostile(input: &[u8]) {
     const LONGEST: u32 = 8320;
     let rules = Rules { after: 3, window: 5, ..Rules::USUAL };

@@ -65,7 +65,8 @@ pub(in crate::net::verbs) struct Incoming {
     shape: Shape,
     /// What was accepted.
     accepted: Shape,
-    /// Slots that are released, and were when the ring was made; packets by send and receive. All of the link, modulo 2^32.
+    /// Slots that are released, and were when the ring was made; packets by send and receive. All of the link, modulo
+    /// 2^32.
     released: u32,
     base: u32,
     packets: u32,

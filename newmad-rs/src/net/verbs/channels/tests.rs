@@ -1,4 +1,5 @@
-//! Both ends of a channel over a network that does what reliable connections promise, and nothing more: any interleaving.
+//! Both ends of a channel over a network that does what reliable connections promise, and nothing more: any
+//! interleaving.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -301,7 +302,9 @@ proptest! {
 
     /// A receiver that sleeps is woken for every packet, if its sender makes progress; without the timer.
     #[test]
-    fn no_sleeper_is_forgotten_by_a_sender_that_makes_progress(rules in rules(), steps in steps(400), picks in steps(60)) {
+    fn no_sleeper_is_forgotten_by_a_sender_that_makes_progress(
+        rules in rules(), steps in steps(400), picks in steps(60),
+    ) {
         let mut world = World::new(rules);
         for (step, pick) in steps {
             world.step(step, pick);

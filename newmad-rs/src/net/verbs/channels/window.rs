@@ -72,8 +72,8 @@ impl Shape {
     }
 }
 
-/// Statistics of the packets to one peer. Source: [Didelot14] 3.4, formulas 3.1 and 3.2. The highest value of the pending
-/// data is taken when a packet is sent; the source's text takes it when one is over, and misses the last one.
+/// Statistics of the packets to one peer. Source: [Didelot14] 3.4, formulas 3.1 and 3.2. The highest value of the
+/// pending data is taken when a packet is sent; the source's text takes it when one is over, and misses the last one.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Window {
     /// Packets, and their bytes.
@@ -105,8 +105,8 @@ impl Window {
         *self = Window { pending: self.pending, most: self.pending, ..Window::default() };
     }
 
-    /// The shape that these packets ask for: their mean length, and as many slots as the pending data fills, and a tenth
-    /// more. `longest`: the longest slot.
+    /// The shape that these packets ask for: their mean length, and as many slots as the pending data fills, and a
+    /// tenth more. `longest`: the longest slot.
     pub(super) fn shape(&self, longest: u32) -> Shape {
         let size = self.bytes.div_ceil(u64::from(self.messages).max(1)).max(1);
         let number = self.most.div_ceil(size);

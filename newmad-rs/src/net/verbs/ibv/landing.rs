@@ -27,8 +27,8 @@ impl Landing {
         self.pages.remote()
     }
 
-    /// The eight bytes at `at`, in this machine's order. All that a peer has written in the same request at lower addresses is
-    /// visible to the caller afterwards.
+    /// The eight bytes at `at`, in this machine's order. All that a peer has written in the same request at lower
+    /// addresses is visible to the caller afterwards.
     #[inline]
     pub(in crate::net::verbs) fn word(&self, at: usize) -> u64 {
         match self.pages.at(at, 8) {
