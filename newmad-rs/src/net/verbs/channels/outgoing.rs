@@ -26,9 +26,6 @@ impl Rules {
         Rules { after: 1000, window: 2000, reshapes: None, fixed: None };
 }
 
-/// Of so many packets of a window one may find no slot, or be longer than one, before another shape is asked for.
-const TOLERATED: u32 = 100;
-
 /// Which way a packet goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::net::verbs) enum Route {
@@ -148,12 +145,15 @@ impl Outgoing {
             self.written = self.written.wrapping_add(1);
         } else {
             self.packets = self.packets.wrapping_add(1);
-            self.window.misses += u32::from(route == Route::Full);
-            self.window.longer += u32::from(route == Route::Longer);
+            match route {
+                Route::Full => self.window.missed(),
+                Route::Longer => self.window.was_longer(len),
+                _ => {}
+            }
             // Any packet wakes a sleeper.
             self.wake = false;
         }
-        if self.window.messages >= self.patience {
+        if self.window.packets() >= self.patience {
             self.consider();
         }
     }
@@ -170,12 +170,11 @@ impl Outgoing {
         let Rules { window, reshapes, fixed, .. } = self.rules;
         let wanted = fixed.unwrap_or_else(|| self.window.shape(self.longest));
         let shape = self.ring.0;
-        let many = |count: u32| count * TOLERATED > self.window.messages;
         let asks = match self.stage {
             Stage::Closed => true,
             Stage::Open => {
-                let grows = many(self.window.misses) && wanted.slots > shape.slots
-                    || many(self.window.longer) && wanted.size > shape.size;
+                let grows = self.window.misses_many() && wanted.slots > shape.slots
+                    || self.window.has_many_longer() && wanted.size > shape.size;
                 let shrinks = wanted.bytes() * 2 <= shape.bytes();
                 let may = fixed.is_none() && reshapes.is_none_or(|most| self.reshaped < most);
                 may && (grows || shrinks)
