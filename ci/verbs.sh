@@ -30,10 +30,18 @@ over() {
     for suite in "${suites[@]}"; do cargo test --workspace --test "$suite"; done
     cargo test --workspace --test processes -- "${processes[@]}"
 }
+# Eager channels from the first messages on, with changes of shape, and too little memory for several.
+channels() {
+    NMAD_VERBS_CHANNELS="$1" NMAD_VERBS_CHANNELS_AFTER=20 NMAD_VERBS_CHANNELS_WINDOW=50 "${@:2}"
+}
 # Most of the suites' long messages are shorter than those that adapters read by default.
 NMAD_VERBS_RDMA=20000 over verbs
+NEWMAD_TEST_DRIVERS=verbs channels 1048576 cargo test --workspace --test point_to_point
 [ "$all" = --all ] || exit 0
 NMAD_VERBS_RDMA=0 over verbs
+channels 1048576 over verbs
+channels 20000 over shm+verbs
+NEWMAD_TEST_DRIVERS=verbs channels 1048576 cargo test --release -p newmad --test processes -- --ignored a_million
 over shm+verbs
 NMAD_VERBS_RDMA=20000 over verbs+tcp
 NEWMAD_TEST_DRIVERS=verbs cargo test --release -p newmad --test processes -- --ignored a_million

@@ -349,6 +349,40 @@ fn a_worker_that_fails_ends_the_bench_with_its_reason() {
     }
 }
 
+/// Over an adapter, where there is one; else a sentence says why not.
+#[test]
+fn eager_channels() {
+    let args = [
+        "--pattern",
+        "steady",
+        "--shape",
+        "none,64x1024",
+        "--ranks",
+        "2",
+        "--rounds",
+        "1",
+        "--json",
+    ];
+    let output = run(&[&["bench", "eager-channels"][..], &args].concat());
+    if err(&output).contains("bench eager-channels cannot run here") {
+        assert_eq!(output.status.code(), Some(1));
+        assert!(err(&output).contains("adapter") || err(&output).contains("libibverbs"));
+        return eprintln!("SKIPPED: {}", err(&output));
+    }
+    assert!(output.status.success(), "{}", err(&output));
+    let lines = out(&output);
+    let objects: Vec<Value> =
+        lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let of = |shape: &str, metric: &str| {
+        let mut lines = objects.iter().filter(|line| line["config"]["shape"] == shape);
+        lines.find(|line| line["metric"] == metric).unwrap()["median"].as_f64().unwrap()
+    };
+    assert!(of("none", "step_time") > 0.0);
+    assert!(of("64x1024", "through") > 0.0 && of("64x1024", "memory") > 64.0);
+    let all = ["through", "misses", "longer", "sleeping"].map(|metric| of("64x1024", metric));
+    assert!(all.iter().sum::<f64>() < 1.0, "some went before there was a channel");
+}
+
 /// Real networks, where this machine lets us make any.
 #[test]
 fn multirail() {

@@ -9,6 +9,11 @@ pub mod knobs {
 pub use crate::net::shm::cma::cma_works;
 pub use crate::net::verbs::ibv::{PortReport, ports};
 
+/// How packets went over eager channels.
+pub mod eager_channels {
+    pub use crate::net::verbs::channels::{Counts, counts};
+}
+
 /// What a session chooses by measurement, and from what.
 pub mod choices {
     pub use crate::choices::{Choice, Origin, choices};

@@ -103,7 +103,7 @@ fn run_in(args: &BenchArgs, hosts: Option<&Hosts>) -> Outcome {
 /// Says where the processes are; whether they are all here, since only that makes sense.
 fn shares(bench: &Bench, hosts: &Hosts) -> bool {
     let why = match (bench.ranks, &bench.staged) {
-        (_, Some(_)) => "sets up its own networks on one machine",
+        (_, Some(_)) => "needs networks of one machine",
         (1, _) => "has one process",
         _ => {
             out::complain(&format!("mad bench: {}", hosts.words(bench.ranks)));

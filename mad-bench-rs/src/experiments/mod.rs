@@ -12,6 +12,7 @@ mod control_network;
 mod crunch;
 mod delegation;
 mod detect;
+mod eager_channels;
 mod events;
 mod files;
 mod idle;
@@ -36,7 +37,7 @@ mod threads;
 use crate::harness::experiment::Bench;
 
 /// Every bench.
-pub(crate) static BENCHES: [&Bench; 24] = [
+pub(crate) static BENCHES: [&Bench; 25] = [
     &apps::BENCH,
     &overlap::BENCH,
     &submit::BENCH,
@@ -61,6 +62,7 @@ pub(crate) static BENCHES: [&Bench; 24] = [
     &threads::BENCH,
     &control_network::BENCH,
     &control_messages::BENCH,
+    &eager_channels::BENCH,
 ];
 
 /// The bench of this name.

@@ -27,7 +27,7 @@ use crate::out::{Exit, INTERRUPTED, complain};
 use mad_launch::{Failure, Job, Signals, Stream};
 
 /// Keys that become environment variables of the workers.
-const PROCESS_KEYS: [(&str, &str); 7] = [
+const PROCESS_KEYS: [(&str, &str); 13] = [
     ("driver", "NMAD_DRIVER"),
     ("mode", "MARCEL_MODE"),
     ("progression", "PIOM_ENABLE_PROGRESSION"),
@@ -35,10 +35,16 @@ const PROCESS_KEYS: [(&str, &str); 7] = [
     ("vps", "MARCEL_NVP"),
     ("offload", "NMAD_OFFLOAD"),
     ("lock", "NMAD_LOCK"),
+    ("channels", "NMAD_VERBS_CHANNELS"),
+    ("shape", "NMAD_VERBS_CHANNELS_SHAPE"),
+    ("reshapes", "NMAD_VERBS_CHANNELS_RESHAPES"),
+    ("shrink", "NMAD_VERBS_CHANNELS_SHRINK"),
+    ("after", "NMAD_VERBS_CHANNELS_AFTER"),
+    ("sampled", "NMAD_VERBS_CHANNELS_WINDOW"),
 ];
 
 /// Keys that decide for the worker itself how its process is built.
-const OWN_KEYS: [&str; 3] = ["rails", "ranks", "way"];
+const OWN_KEYS: [&str; 4] = ["rails", "ranks", "way", "pattern"];
 
 /// Steps of the progress bar per job.
 const STEPS: u64 = 100;

@@ -74,12 +74,13 @@ impl Rail {
     }
 
     /// A rail over a port of an adapter, and its driver: the port of that name, else the active one at place `nth`.
-    /// `address`: where it listens for handshakes.
+    /// `slots`: packets under way on a link, and what is done about eager channels. `address`: where it listens for
+    /// handshakes.
     pub(crate) fn verbs(
         size: u32,
         device: Option<&str>,
         nth: usize,
-        slots: usize,
+        slots: (usize, verbs::channels::Settings),
         reads_from: Option<usize>,
         address: IpAddr,
     ) -> Result<(Rail, AnyDriver), Error> {

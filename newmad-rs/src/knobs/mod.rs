@@ -211,6 +211,66 @@ pub(crate) static VERBS_RDMA: Knob = Knob {
               memory (RDMA) where it goes over verbs, and is copied through buffers otherwise; 0: always through buffers",
 };
 
+/// `NMAD_VERBS_CHANNELS`: memory for eager channels.
+pub(crate) static CHANNELS: Knob = Knob {
+    name: "NMAD_VERBS_CHANNELS",
+    kind: Kind::Int(0, 1 << 40),
+    default: "0",
+    unit: "bytes",
+    meaning: "memory of this process, for each verbs rail, for rings into which peers write short messages themselves \
+              (eager channels); beyond it requests for such rings are declined; 0: no channels",
+};
+
+/// `NMAD_VERBS_CHANNELS_AFTER`: when a channel is asked for.
+pub(crate) static CHANNELS_AFTER: Knob = Knob {
+    name: "NMAD_VERBS_CHANNELS_AFTER",
+    kind: Kind::Int(1, 1 << 30),
+    default: "1000",
+    unit: "packets",
+    meaning: "short messages and control packets to a peer after which this process asks it for an eager channel",
+};
+
+/// `NMAD_VERBS_CHANNELS_WINDOW`: when a channel's shape is looked at.
+pub(crate) static CHANNELS_WINDOW: Knob = Knob {
+    name: "NMAD_VERBS_CHANNELS_WINDOW",
+    kind: Kind::Int(1, 1 << 30),
+    default: "2000",
+    unit: "packets",
+    meaning: "packets from whose mean length and pending data the number and size of an eager channel's slots follow; \
+              after as many it is asked for again if it was declined, and for another shape if they want one",
+};
+
+/// `NMAD_VERBS_CHANNELS_SHAPE`: the shape of channels.
+pub(crate) static CHANNELS_SHAPE: Knob = Knob {
+    name: "NMAD_VERBS_CHANNELS_SHAPE",
+    kind: Kind::Text,
+    default: "",
+    unit: "",
+    meaning: "slots of the eager channels that this process asks for, and the longest message of each in bytes: \
+              128x1024; up to 1024 slots of 8208 bytes; unset: as the messages want it",
+};
+
+/// `NMAD_VERBS_CHANNELS_RESHAPES`: how often a channel changes.
+pub(crate) static CHANNELS_RESHAPES: Knob = Knob {
+    name: "NMAD_VERBS_CHANNELS_RESHAPES",
+    kind: Kind::Int(0, 1 << 30),
+    default: "",
+    unit: "times",
+    meaning: "how often this process asks for another shape of an eager channel that it has; unset: as often as the \
+              messages want it",
+};
+
+/// `NMAD_VERBS_CHANNELS_SHRINK`: what channels give up.
+pub(crate) static CHANNELS_SHRINK: Knob = Knob {
+    name: "NMAD_VERBS_CHANNELS_SHRINK",
+    kind: Kind::Word(&["emergency", "normalisation", "lru"]),
+    default: "normalisation",
+    unit: "",
+    meaning: "what becomes of the eager channels when a request does not fit into NMAD_VERBS_CHANNELS: emergency: \
+              those with most memory end; normalisation: all that have more than their share are shrunk to it; lru: \
+              those that were used least recently end",
+};
+
 /// The names of the built-in strategies.
 pub const STRATEGIES: &[&str] = &["default", "aggreg", "prio", "split_balance"];
 
@@ -299,6 +359,12 @@ pub static KNOBS: &[Knob] = &[
     VERBS_DEVICE,
     VERBS_SLOTS,
     VERBS_RDMA,
+    CHANNELS,
+    CHANNELS_AFTER,
+    CHANNELS_WINDOW,
+    CHANNELS_SHAPE,
+    CHANNELS_RESHAPES,
+    CHANNELS_SHRINK,
     STRATEGY,
     CHUNKS,
     REORDER,

@@ -94,8 +94,8 @@ impl Prepared {
                     adapters += 1;
                     let devices = &settings.verbs_devices;
                     let device = devices.get(nth % devices.len().max(1)).map(String::as_str);
-                    let (slots, reads_from) = (settings.verbs_slots, settings.verbs_rdma);
-                    Rail::verbs(size, device, nth, slots, reads_from, address)?
+                    let slots = (settings.verbs_slots, settings.verbs_channels);
+                    Rail::verbs(size, device, nth, slots, settings.verbs_rdma, address)?
                 }
                 _ => {
                     let (slots, slot_size) = (settings.shm_slots, settings.shm_slot_size);

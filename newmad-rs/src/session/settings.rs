@@ -7,10 +7,12 @@ use marcel::plumbing::knob::{Knob, KnobError};
 use crate::connect::Shape;
 use crate::engine::Locking;
 use crate::knobs::{
-    self, BOOTSTRAP, CARDS, CHECKSUM, CHUNKS, CMA, CONNECT_TIMEOUT, CONTROL_DIMENSIONS, CREDIT,
-    DRIVER, KNOBS, LOCK, RDV_THRESHOLD, REORDER, REPAIR, SAMPLING, SHM_SLOT_SIZE, SHM_SLOTS,
-    STRATEGY, TCP_ADDRESS, UNEXPECTED_MAX, VERBS_DEVICE, VERBS_RDMA, VERBS_SLOTS,
+    self, BOOTSTRAP, CARDS, CHANNELS, CHANNELS_AFTER, CHANNELS_RESHAPES, CHANNELS_SHAPE,
+    CHANNELS_SHRINK, CHANNELS_WINDOW, CHECKSUM, CHUNKS, CMA, CONNECT_TIMEOUT, CONTROL_DIMENSIONS,
+    CREDIT, DRIVER, KNOBS, LOCK, RDV_THRESHOLD, REORDER, REPAIR, SAMPLING, SHM_SLOT_SIZE,
+    SHM_SLOTS, STRATEGY, TCP_ADDRESS, UNEXPECTED_MAX, VERBS_DEVICE, VERBS_RDMA, VERBS_SLOTS,
 };
+use crate::net::verbs::channels::{self, Rules, Shape as Slots, Shrink};
 use crate::sampling::Source;
 use crate::strategy::{self, Chunks, Strategy};
 
@@ -36,6 +38,7 @@ pub(crate) struct Settings {
     pub(crate) verbs_slots: usize,
     /// `None`: adapters read no messages.
     pub(crate) verbs_rdma: Option<usize>,
+    pub(crate) verbs_channels: channels::Settings,
     pub(crate) sampling: Source,
     pub(crate) lock: Locking,
     pub(crate) control: Shape,
@@ -101,6 +104,7 @@ impl Settings {
                 .collect(),
             verbs_slots: must(&VERBS_SLOTS)?,
             verbs_rdma: size(&VERBS_RDMA)?.filter(|&from| from > 0),
+            verbs_channels: channels()?,
             sampling: Source::of(&SAMPLING.text()?),
             control: Shape {
                 dimensions: size(&CONTROL_DIMENSIONS)?.map(|count| count as u32),
@@ -113,6 +117,30 @@ impl Settings {
             },
         })
     }
+}
+
+/// What the knobs say about eager channels.
+fn channels() -> Result<channels::Settings, KnobError> {
+    let int = |knob: &Knob| Ok::<_, KnobError>(knob.int()?.map(|value| value as u64));
+    let shape = CHANNELS_SHAPE.text()?;
+    let fixed = match shape.trim() {
+        "" => None,
+        text => Some(Slots::parse(text).ok_or_else(|| {
+            refuse(&CHANNELS_SHAPE, text, "slots and bytes as in 128x1024, up to 1024x8208")
+        })?),
+    };
+    let rules = Rules {
+        after: int(&CHANNELS_AFTER)?.unwrap_or_default() as u32,
+        window: int(&CHANNELS_WINDOW)?.unwrap_or_default() as u32,
+        reshapes: int(&CHANNELS_RESHAPES)?.map(|times| times as u32),
+        fixed,
+    };
+    let shrink = match CHANNELS_SHRINK.text()?.as_str() {
+        "emergency" => Shrink::Emergency,
+        "lru" => Shrink::LeastRecentlyUsed,
+        _ => Shrink::Normalisation,
+    };
+    Ok(channels::Settings { limit: int(&CHANNELS)?.unwrap_or_default(), shrink, rules })
 }
 
 fn refuse(knob: &Knob, value: impl ToString, accepts: &str) -> KnobError {

@@ -5,23 +5,31 @@ use std::ops::Range;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
+use super::channels::{CONTROLS, MESSAGE, Settings, TAIL};
+use super::eager::Eager;
 use super::flow::{MOST, WORDS};
 use super::ibv::{Adapter, Event, Plan, QueuePair};
 use super::peer::READY;
 use super::pieces::READS;
+use super::supply::Supply;
 use super::{Peer, Verbs};
 use crate::error::{Error, during};
 use crate::net::details::QueuePairAddress;
 use crate::sys;
 use crate::wire::LONG;
 
-/// Bytes of a packet: as much message as the rings of shared memory take.
-const BUFFER: usize = 8208 + LONG;
+/// Bytes of a packet.
+const PACKET: usize = MESSAGE + LONG;
+/// And what follows it on its way to an eager channel's slot, or beside an eager channel.
+const BUFFER: usize = PACKET + TAIL;
 
 /// This process's side of all its links over one port.
 pub(crate) struct Own {
     adapter: Arc<Adapter>,
     slots: u16,
+    channels: Settings,
+    /// `Some`: there are eager channels.
+    supply: Option<Arc<Supply>>,
     /// The receive buffers that the links with each peer have brought.
     brought: Box<[Option<Range<u32>>]>,
 }
@@ -45,28 +53,41 @@ impl Own {
         size: u32,
         device: Option<&str>,
         nth: usize,
-        slots: usize,
+        (slots, channels): (usize, Settings),
         reads_from: Option<usize>,
     ) -> Result<(Own, Verbs), Error> {
         let slots = slots.min(MOST.into());
         let reads = if reads_from.is_some() { READS } else { 0 };
-        let plan = Plan { buffer: BUFFER, each: 2 * slots + WORDS, reads, links: size as usize };
+        let controls = if channels.limit > 0 { CONTROLS } else { 0 };
+        let each = 2 * slots + WORDS + controls;
+        let plan = Plan { buffer: BUFFER, each, reads, links: size as usize };
         let adapter = Adapter::open(device, nth, plan)
             .map_err(|why| Error::Bootstrap(format!("the driver verbs cannot be used: {why}")))?;
         let adapter = Arc::new(adapter);
-        let driver = Verbs::new(size, adapter.clone(), reads_from)?;
+        let supply = match channels.limit {
+            0 => None,
+            _ => Some(Supply::new(adapter.events())?),
+        };
+        let driver = Verbs::new(size, adapter.clone(), (channels, supply.clone()), reads_from)?;
         let brought = vec![None; size as usize].into_boxed_slice();
-        Ok((Own { adapter, slots: slots as u16, brought }, driver))
+        Ok((Own { adapter, slots: slots as u16, channels, supply, brought }, driver))
     }
 
     /// The descriptor that shows events of the adapter.
     pub(crate) fn events(&self) -> RawFd {
-        self.adapter.events()
+        match &self.supply {
+            Some(supply) => supply.events(),
+            None => self.adapter.events(),
+        }
     }
 
-    /// The next event, if there is one.
+    /// The next event, if there is one. Memory for eager channels is made here.
     pub(crate) fn event(&self) -> Option<Event> {
-        self.adapter.event()
+        let supplied = || {
+            let supply = self.supply.as_ref()?;
+            supply.work(&self.adapter).then_some(Event::Supply)
+        };
+        self.adapter.event().or_else(supplied)
     }
 
     /// Begins a link.
@@ -100,11 +121,16 @@ impl Own {
             Some(none) => none.insert(self.adapter.add_buffers().map_err(during(doing))?).clone(),
             None => 0..0,
         };
+        let eager = || Eager::new(&self.adapter, self.channels, PACKET).map(Box::new);
+        let eager = match self.channels.limit {
+            0 => None,
+            _ => Some(eager().map_err(during(doing))?),
+        };
         if is_caller {
             tell(&socket).map_err(during(doing))?;
         }
         let grants = (self.slots, theirs.slots);
-        Ok(Peer::new(pair, socket, grants, self.adapter.plan.each, is_caller, buffers))
+        Ok(Peer::new(pair, socket, grants, self.adapter.plan.each, is_caller, buffers, eager))
     }
 }
 

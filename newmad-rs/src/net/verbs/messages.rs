@@ -3,9 +3,9 @@
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use super::Verbs;
 use super::connect::Own;
 use super::tests::{Mapped, ends_with};
+use super::{Settings, Verbs};
 use crate::error::{Cause, Error};
 use crate::gate::config::Config;
 use crate::gate::ranks::Ranks;
@@ -31,7 +31,7 @@ struct Pair {
 impl Pair {
     /// `None`: there is no adapter.
     fn new() -> Option<Pair> {
-        let [(first, one), (second, other)] = ends_with(READS_FROM)?;
+        let [(first, one), (second, other)] = ends_with(Settings::NONE, READS_FROM)?;
         let mut ranks = 0..;
         let cores = [one, other].map(|driver| {
             let config = Config { repairs: true, ..Config::new(THRESHOLD, 1 << 24) };

@@ -10,6 +10,8 @@
 //!           connects its own   ◀─ Verdict(address) ─┘
 //!           writes a byte to the socket  ─────────▶ sends from now on
 //! ```
+//! Short packets may go another way, too: into slots of the receiver's memory ([`channels`]).
+//!
 //! *Sleeping*: a thread arms both completion queues, and polls them after that, since of what was over before there is
 //! no notice. The queue of requests to send tells of failures only, unless one of them is waited for: by a packet that
 //! found no slot, or by the end of the session.
@@ -20,7 +22,9 @@
 //! Rejected: a receive queue for each link (memory grows with the links, used or not); the connection manager of
 //! librdmacm (a second handshake beside the job's own, which proves the key, and another library).
 
+pub(crate) mod channels;
 pub(crate) mod connect;
+mod eager;
 mod flow;
 pub(crate) mod ibv;
 mod mail;
@@ -29,6 +33,7 @@ mod messages;
 mod peer;
 mod pieces;
 mod registrar;
+mod supply;
 #[cfg(test)]
 mod tests;
 
@@ -47,7 +52,12 @@ use crate::net::rings::Rings;
 use crate::sys;
 use crate::wire::{Header, LONG};
 
+use channels::{Charge, Count, DriverCounts, OUTPOLLED, Route, Settings, TAIL, decide};
+use supply::{Order, Supply};
+
 pub(crate) use crate::driver::Track;
+#[cfg(any(test, fuzzing))]
+pub(crate) use channels::hostile as hostile_channels;
 #[cfg(any(test, fuzzing))]
 pub(crate) use flow::hostile as hostile_words;
 pub(crate) use ibv::Event;
@@ -88,11 +98,11 @@ impl Links {
 
     /// A receive is over. True: its buffer stays with its link.
     #[inline]
-    fn received(&mut self, completion: &Completion) -> bool {
+    fn received(&mut self, adapter: &Adapter, completion: &Completion) -> bool {
         match (self.route(completion.queue_pair()), completion.outcome()) {
             (Some(peer), Ok(())) => {
                 let (len, word) = completion.received();
-                peer.receive(completion.number() as u32, len, word)
+                peer.receive(adapter, (completion.number() as u32, len), word)
             }
             (Some(peer), Err(errno)) => {
                 peer.fail(Cause::Broken(errno));
@@ -123,6 +133,14 @@ pub(crate) struct Verbs {
     starved: bool,
     /// The session closes: the end of requests to send is waited for.
     closes: Cell<bool>,
+    channels: Settings,
+    supply: Option<Arc<Supply>>,
+    counts: Arc<DriverCounts>,
+    /// Wakes a sleeper that looks for slots: the timer, and for when it is set.
+    nap: OwnedFd,
+    nap_at: u64,
+    /// Counts released packets: which channel was used last.
+    clock: u64,
     /// Links on which words may be due.
     due: bool,
     /// Links whose socket has ended.
@@ -134,9 +152,15 @@ pub(crate) struct Verbs {
 
 impl Verbs {
     /// A driver over this adapter for so many processes, without any link.
-    fn new(ranks: u32, adapter: Arc<Adapter>, reads_from: Option<usize>) -> Result<Verbs, Error> {
+    fn new(
+        ranks: u32,
+        adapter: Arc<Adapter>,
+        (channels, supply): (Settings, Option<Arc<Supply>>),
+        reads_from: Option<usize>,
+    ) -> Result<Verbs, Error> {
         let (ready, wake, timer) = (Ready::new(ranks as usize)?, sys::eventfd()?, sys::timerfd()?);
-        for own in [wake.as_raw_fd(), timer.as_raw_fd(), adapter.notices()] {
+        let nap = sys::timerfd()?;
+        for own in [wake.as_raw_fd(), timer.as_raw_fd(), nap.as_raw_fd(), adapter.notices()] {
             ready.watch(own, libc::EPOLLIN | libc::EPOLLET, NO_BITS)?;
         }
         Ok(Verbs {
@@ -154,6 +178,12 @@ impl Verbs {
             under_way: 0,
             starved: false,
             closes: Cell::new(false),
+            channels,
+            supply,
+            counts: DriverCounts::new(),
+            nap,
+            nap_at: 0,
+            clock: 0,
             due: false,
             ends: false,
             waiting: 0,
@@ -207,8 +237,127 @@ impl Verbs {
                     peer.fail(Cause::Broken(libc::ENETDOWN));
                 }
             }
+            Event::Supply => self.supply_channels(),
             Event::Other => {}
         }
+    }
+
+    /// Decides on requests for eager channels, orders memory for them, and takes what was made. Callers' context.
+    #[cold]
+    fn supply_channels(&mut self) {
+        let Some(supply) = self.supply.clone() else { return };
+        let made = supply.take();
+        let (mut wanted, mut waste) = (Vec::new(), Vec::new());
+        for (order, ring) in made {
+            let peer = self.links.peer(order.peer);
+            match peer.filter(|peer| peer.is_open && peer.pair.number() == order.pair) {
+                Some(Peer { eager: Some(eager), .. }) => {
+                    self.counts.add(if ring.is_some() { Count::Opened } else { Count::Ended });
+                    eager.made(order.shape, ring);
+                }
+                // The link is another one now.
+                _ => waste.extend(ring),
+            }
+        }
+        for rank in 0..self.links.peers.len() as u32 {
+            self.decide(rank);
+        }
+        for rank in 0..self.links.peers.len() as u32 {
+            let Some(peer) = self.links.peer(rank) else { continue };
+            let (pair, is_open) = (peer.pair.number(), peer.is_open);
+            let Some(eager) = &mut peer.eager else { continue };
+            if !is_open {
+                waste.extend(eager.take_ring());
+            } else if let Some(shape) = eager.come.wish() {
+                waste.extend(eager.take_ring());
+                if shape.is_none() {
+                    self.counts.add(Count::Ended);
+                    eager.made(shape, None);
+                } else {
+                    wanted.push(Order { peer: rank, pair, shape });
+                }
+            }
+        }
+        if !wanted.is_empty() || !waste.is_empty() {
+            supply.order(wanted, waste);
+            supply.ring();
+        }
+        let memory = self.links.peers.iter().flatten().map(Peer::bytes_of_channels).sum();
+        self.counts.memory(memory);
+        self.due = true;
+    }
+
+    /// Decides on the request of that peer, if there is one.
+    fn decide(&mut self, rank: u32) {
+        let asked = self.links.peer(rank).filter(|peer| peer.is_open);
+        let Some(Peer { eager: Some(eager), .. }) = asked else { return };
+        let Some((shape, _)) = eager.come.request() else { return };
+        let old = eager.come.charge();
+        let charges = self.links.peers.iter().enumerate().filter_map(|(peer, link)| {
+            let link = link.as_ref().filter(|link| link.is_open && peer != rank as usize)?;
+            Some(link.eager.as_ref()?.charge(peer as u32))
+        });
+        let charges: Vec<Charge> = charges.collect();
+        let Settings { limit, shrink, .. } = self.channels;
+        let (accepted, shrunk) = decide(limit, shrink, (shape, old), &charges);
+        if let Some(eager) = self.links.peer(rank).and_then(|peer| peer.eager.as_mut()) {
+            match accepted {
+                Some(shape) => eager.come.accept(shape),
+                None => {
+                    self.counts.add(Count::Declines);
+                    eager.come.decline();
+                }
+            }
+        }
+        for (other, shape) in shrunk {
+            if let Some(eager) = self.links.peer(other).and_then(|peer| peer.eager.as_mut()) {
+                self.counts.add(Count::Shrunk);
+                eager.come.shrink(shape);
+            }
+        }
+    }
+
+    /// Has the connection manager look, if there is something for it to do for the channels of that peer.
+    #[inline]
+    fn wish(&mut self, rank: u32) {
+        let wishes = self.links.peer(rank).is_some_and(|peer| peer.has_wish());
+        if let Some(supply) = self.supply.as_ref().filter(|_| wishes) {
+            supply.ring();
+        }
+    }
+
+    /// A poll of the channels begins.
+    fn poll_channels(&mut self) {
+        let Links { peers, routes, .. } = &mut self.links;
+        let mut awake = false;
+        for &(_, rank) in routes.iter() {
+            if let Some(Some(peer)) = peers.get_mut(rank as usize) {
+                awake |= peer.poll_channels();
+                self.due |= peer.is_due();
+            }
+        }
+        if awake {
+            self.nap_at = sys::now_ns() + OUTPOLLED;
+            sys::expire_at(&self.nap, self.nap_at);
+        }
+    }
+
+    /// This process may sleep: the senders of channels are told, and a timer is set, since a slot that was written
+    /// before they know wakes nothing.
+    fn arm_channels(&mut self) {
+        let now = sys::now_ns();
+        let Links { peers, .. } = &mut self.links;
+        let open = peers.iter_mut().flatten().filter(|peer| peer.is_open);
+        let until = open.filter_map(|peer| peer.eager.as_mut()?.come.arm(now)).min();
+        let until = until.unwrap_or(0);
+        if until != self.nap_at {
+            if self.nap_at != 0 && self.nap_at <= now {
+                self.counts.add(Count::Naps);
+            }
+            self.nap_at = until;
+            sys::expire_at(&self.nap, until);
+        }
+        self.tell();
     }
 
     /// Takes what has come; at most so many batches.
@@ -217,9 +366,17 @@ impl Verbs {
         for _ in 0..rounds {
             let mut room = [const { MaybeUninit::uninit() }; BATCH];
             let got = self.adapter.poll(Which::Receives, &mut room);
+            let mut controls = false;
             for completion in got {
-                if !self.links.received(completion) {
+                if !self.links.received(&self.adapter, completion) {
                     self.adapter.post_buffer(completion.number() as u32);
+                    controls = true;
+                }
+            }
+            if controls && let Some(supply) = &self.supply {
+                let wishes = |peer: &Peer| peer.is_open && peer.has_wish();
+                if self.links.peers.iter().flatten().any(wishes) {
+                    supply.ring();
                 }
             }
             if got.len() < BATCH {
@@ -350,10 +507,26 @@ impl Verbs {
             if !peer.may_tell() {
                 self.due = true;
             } else {
-                match self.room(rank) {
-                    0 => self.due = true,
-                    _ => self.under_way += self.links.peer(rank).map_or(0, Peer::tell),
-                }
+                self.tell_peer(rank);
+            }
+        }
+    }
+
+    /// Sends to that peer what is due.
+    fn tell_peer(&mut self, rank: u32) {
+        while let Some(true) = self.links.peer(rank).map(|peer| peer.is_due()) {
+            if self.room(rank) == 0 {
+                self.due = true;
+                return;
+            }
+            let Some(peer) = self.links.peer(rank) else { return };
+            let (taken, wakes) = peer.tell();
+            self.under_way += taken;
+            if wakes {
+                self.counts.add(Count::Wakes);
+            }
+            if taken == 0 {
+                return;
             }
         }
     }
@@ -388,6 +561,28 @@ impl Drop for Verbs {
     }
 }
 
+impl Verbs {
+    /// As `post_small`, where there are eager channels.
+    fn post_eagerly(&mut self, to: u32, header: &Header, parts: &[Span]) -> bool {
+        let len = parts.iter().fold(header.kind.header_len(), |len, part| len + part.len());
+        let route = self.links.peer(to).map_or(Route::Closed, |peer| peer.route(len));
+        let room = match route {
+            Route::Ring => self.room(to),
+            _ => self.granted(to, Track::Small),
+        };
+        let Some(peer) = self.links.peer(to).filter(|_| room > 0) else { return false };
+        let taken = match route {
+            Route::Ring => peer.write(len, header, parts),
+            _ => peer.send_small(route, header, parts),
+        };
+        // An outgoing channel may want to say something.
+        self.due |= peer.is_due();
+        self.under_way += taken;
+        self.counts.add(Count::of(route));
+        taken > 0
+    }
+}
+
 impl Driver for Verbs {
     fn name(&self) -> &'static str {
         "verbs"
@@ -395,7 +590,7 @@ impl Driver for Verbs {
 
     #[inline]
     fn mtu(&self, _to: u32) -> usize {
-        self.adapter.plan.buffer - LONG
+        self.adapter.plan.buffer - LONG - TAIL
     }
 
     #[inline]
@@ -408,6 +603,9 @@ impl Driver for Verbs {
         let mut any = false;
         if self.under_way > 0 && self.take_sends() {
             any = std::mem::take(&mut self.starved);
+        }
+        if self.supply.is_some() {
+            self.poll_channels();
         }
         if self.due {
             self.tell();
@@ -425,6 +623,9 @@ impl Driver for Verbs {
 
     #[inline]
     fn post_small(&mut self, to: u32, header: &Header, parts: &[Span]) -> bool {
+        if self.supply.is_some() {
+            return self.post_eagerly(to, header, parts);
+        }
         if self.granted(to, Track::Small) == 0 {
             return false;
         }
@@ -444,12 +645,14 @@ impl Driver for Verbs {
 
     #[inline]
     fn release(&mut self, from: u32) {
-        let Some(peer) = self.links.peer(from) else { return };
-        let buffer = peer.release(Track::Small);
-        let due = peer.is_due();
-        self.due |= due;
-        if let Some(buffer) = buffer {
-            self.adapter.post_buffer(buffer);
+        let Links { peers, .. } = &mut self.links;
+        let Some(Some(peer)) = peers.get_mut(from as usize) else { return };
+        let buffer = peer.release_small(&mut self.clock);
+        self.due |= peer.is_due();
+        match buffer {
+            Some(buffer) => self.adapter.post_buffer(buffer),
+            // A slot: it may have been the last of a ring.
+            None => self.wish(from),
         }
     }
 
@@ -547,6 +750,7 @@ impl Driver for Verbs {
         if let Some(pieces) = &mut self.pieces {
             pieces.closed(peer, link.pair.number(), || link.pair.failing());
         }
+        self.wish(peer);
     }
 
     fn arm(&mut self, _: Rings) -> bool {
@@ -555,6 +759,9 @@ impl Driver for Verbs {
         self.adapter.arm(Which::Receives, false);
         let reads = self.pieces.as_ref().is_some_and(|pieces| pieces.reads() > 0);
         self.adapter.arm(Which::Sends, !self.starved && !self.closes.get() && !reads);
+        if self.supply.is_some() {
+            self.arm_channels();
+        }
         true
     }
 

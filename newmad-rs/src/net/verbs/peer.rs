@@ -4,6 +4,8 @@ use std::collections::VecDeque;
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use super::Track;
+use super::channels::{Route, TAIL};
+use super::eager::{BEHIND, Eager, News, Next};
 use super::flow::Flow;
 use super::ibv::{Adapter, BATCH, Packet, QueuePair};
 use super::pieces::Read;
@@ -16,11 +18,20 @@ use crate::wire::{Header, Kind, LONG, Malformed};
 /// What the caller writes to the socket when its queue pair can receive.
 pub(super) const READY: u8 = b'r';
 
+/// Where the flags begin in the word that travels with every packet, behind flow control's part.
+const FLAGS: u32 = 25;
+/// The packet is one of control between the ends of eager channels.
+const CONTROL: u32 = 1 << FLAGS;
+/// The packet's last bytes say how many slots of an eager channel were written before it.
+const AFTER_SLOTS: u32 = 2 << FLAGS;
+
 /// A packet that has come.
 #[derive(Clone, Copy)]
 struct Arrival {
     buffer: u32,
     len: usize,
+    /// Slots of the eager channel that were written before it.
+    behind: u32,
 }
 
 /// See the module.
@@ -32,6 +43,8 @@ pub(crate) struct Peer {
     posted: usize,
     over: usize,
     slots: usize,
+    /// Bytes of the small packets that are under way by send and receive, by slot; zero for other requests.
+    sizes: Box<[u16]>,
     /// By track.
     arrivals: [VecDeque<Arrival>; 2],
     /// Of the large track's first packet: so much is read; zero: its header is not.
@@ -44,6 +57,9 @@ pub(crate) struct Peer {
     gone: Option<Cause>,
     /// Receive buffers that the links with this peer bring: the first one to be installed posts them.
     pub(super) buffers: std::ops::Range<u32>,
+    // Behind the queue pair, by which the peer writes into its memory.
+    /// `None`: this process has no eager channels.
+    pub(super) eager: Option<Box<Eager>>,
 }
 
 impl Peer {
@@ -54,6 +70,7 @@ impl Peer {
         slots: usize,
         is_caller: bool,
         buffers: std::ops::Range<u32>,
+        eager: Option<Box<Eager>>,
     ) -> Peer {
         let room = usize::from(grants.0);
         Peer {
@@ -63,6 +80,7 @@ impl Peer {
             posted: 0,
             over: 0,
             slots,
+            sizes: vec![0; slots].into_boxed_slice(),
             arrivals: [VecDeque::with_capacity(room), VecDeque::with_capacity(room)],
             read: 0,
             may_send: is_caller,
@@ -70,6 +88,7 @@ impl Peer {
             ends: false,
             gone: None,
             buffers,
+            eager,
         }
     }
 
@@ -86,13 +105,31 @@ impl Peer {
 
     /// A request to send is over.
     pub(super) fn sent(&mut self) {
+        let size = std::mem::take(&mut self.sizes[self.over % self.slots]);
+        if let Some(eager) = self.eager.as_mut().filter(|_| size > 0) {
+            eager.out.over(size.into());
+        }
         self.over += 1;
     }
 
     /// How many packets may be sent on that track: granted, and with a slot.
     #[inline]
     pub(super) fn granted(&self, track: Track) -> usize {
-        if self.is_open && self.may_send && self.gone.is_none() { self.flow.left(track) } else { 0 }
+        if self.may_post() { self.flow.left(track) } else { 0 }
+    }
+
+    #[inline]
+    fn may_post(&self) -> bool {
+        self.is_open && self.may_send && self.gone.is_none()
+    }
+
+    /// Which way a packet of `len` bytes of the small track goes.
+    #[inline]
+    pub(super) fn route(&self, len: usize) -> Route {
+        match &self.eager {
+            Some(eager) if self.may_post() => eager.route(len),
+            _ => Route::Closed,
+        }
     }
 
     /// Whether messages can be read over it.
@@ -123,7 +160,13 @@ impl Peer {
     /// Whether a word is due.
     #[inline]
     pub(super) fn is_due(&self) -> bool {
-        self.is_open && self.gone.is_none() && self.flow.is_due()
+        self.is_open && self.gone.is_none() && (self.flow.is_due() || self.has_news())
+    }
+
+    /// Whether there is news about eager channels.
+    #[inline]
+    fn has_news(&self) -> bool {
+        self.eager.as_ref().is_some_and(|eager| eager.has_news())
     }
 
     /// Whether it may be sent.
@@ -131,10 +174,27 @@ impl Peer {
         self.may_send
     }
 
-    /// Sends a packet without data. Something is free.
-    pub(super) fn tell(&mut self) -> usize {
-        let packet = Packet { slot: self.posted % self.slots, len: 0, word: self.flow.tells() };
-        self.post(&[packet])
+    /// Sends news about eager channels, else a packet without data. A slot is free. The number of requests, and whether
+    /// a sleeper is woken.
+    pub(super) fn tell(&mut self) -> (usize, bool) {
+        let slot = self.posted % self.slots;
+        let (len, flags, target) = match self.eager.as_mut().and_then(|eager| eager.news()) {
+            Some(News::Message(message)) => {
+                (self.pair.fill(slot, &message.encode(), &[], &[]), CONTROL, None)
+            }
+            Some(News::Word(place, word)) => {
+                let len = self.pair.fill(slot, &word.to_le_bytes(), &[], &[]);
+                let target = Some((place.address, place.key));
+                return (self.post(&[Packet { slot, len, word: 0, target }]), false);
+            }
+            Some(News::Wake) => {
+                let packet = Packet { slot, len: 0, word: self.flow.tells(), target: None };
+                return (self.post(&[packet]), true);
+            }
+            None => (0, 0, None),
+        };
+        let packet = Packet { slot, len, word: self.flow.tells() | flags, target };
+        (self.post(&[packet]), false)
     }
 
     /// Sends one packet. It is granted, and a slot is free.
@@ -142,6 +202,42 @@ impl Peer {
     pub(super) fn send(&mut self, track: Track, header: &Header, parts: &[Span]) -> usize {
         let packet = self.packet(track, header, parts, 0);
         self.post(&[packet])
+    }
+
+    /// Sends one packet of the small track by send and receive, and tells the eager channel why it did not go that way.
+    #[inline]
+    pub(super) fn send_small(&mut self, route: Route, header: &Header, parts: &[Span]) -> usize {
+        let Some(eager) = &mut self.eager else { return self.send(Track::Small, header, parts) };
+        let slot = self.posted % self.slots;
+        let mut raw = [0; LONG];
+        header.encode(&mut raw);
+        let head = &raw[..header.kind.header_len()];
+        let (len, flag) = match eager.out.behind() {
+            None => (self.pair.fill(slot, head, parts, &[]), 0),
+            Some(slots) => (self.pair.fill(slot, head, parts, &slots.to_le_bytes()), AFTER_SLOTS),
+        };
+        self.sizes[slot] = len as u16;
+        eager.out.posted(route, len);
+        let word = self.flow.sends(Track::Small) | flag;
+        self.post(&[Packet { slot, len, word, target: None }])
+    }
+
+    /// Writes one packet of `len` bytes of the small track into the peer's memory. Its route is the ring, and a slot to
+    /// send from is free.
+    #[inline]
+    pub(super) fn write(&mut self, len: usize, header: &Header, parts: &[Span]) -> usize {
+        let Some(eager) = &mut self.eager else { return 0 };
+        let slot = self.posted % self.slots;
+        let mut raw = [0; LONG];
+        header.encode(&mut raw);
+        let (place, tail) = eager.out.target(len);
+        let whole = self.pair.fill(slot, &raw[..header.kind.header_len()], parts, &tail.encode());
+        if whole != len + TAIL {
+            return 0;
+        }
+        eager.out.posted(Route::Ring, len);
+        let target = Some((place.address, place.key));
+        self.post(&[Packet { slot, len: whole, word: 0, target }])
     }
 
     /// Sends the beginning of a long message in up to `most` packets of `piece` bytes: how many packets, and bytes.
@@ -152,7 +248,7 @@ impl Peer {
         piece: usize,
         most: usize,
     ) -> (usize, usize) {
-        let mut packets = [Packet { slot: 0, len: 0, word: 0 }; BATCH];
+        let mut packets = [Packet { slot: 0, len: 0, word: 0, target: None }; BATCH];
         let (mut count, mut sent) = (0, 0);
         while count < most.min(BATCH) && sent < data.len() {
             let part = data.part(sent, piece);
@@ -174,8 +270,8 @@ impl Peer {
         let mut raw = [0; LONG];
         header.encode(&mut raw);
         let slot = (self.posted + behind) % self.slots;
-        let len = self.pair.fill(slot, &raw[..header.kind.header_len()], parts);
-        Packet { slot, len, word: self.flow.sends(track) }
+        let len = self.pair.fill(slot, &raw[..header.kind.header_len()], parts, &[]);
+        Packet { slot, len, word: self.flow.sends(track), target: None }
     }
 
     #[inline]
@@ -189,14 +285,20 @@ impl Peer {
     }
 
     /// A packet has come into a buffer. True: the buffer stays with the link until the packet is released.
-    pub(super) fn receive(&mut self, buffer: u32, len: usize, word: Option<u32>) -> bool {
+    pub(super) fn receive(
+        &mut self,
+        adapter: &Adapter,
+        (buffer, len): (u32, usize),
+        word: Option<u32>,
+    ) -> bool {
         if !self.is_open {
             return false;
         }
-        let taken = word.ok_or(Malformed).and_then(|word| self.flow.receives(word, len > 0));
+        let taken =
+            word.ok_or(Malformed).and_then(|word| self.accept(adapter, (buffer, len), word));
         match taken {
-            Ok(Some(track)) => {
-                self.arrivals[track as usize].push_back(Arrival { buffer, len });
+            Ok(Some((track, arrival))) => {
+                self.arrivals[track as usize].push_back(arrival);
                 true
             }
             Ok(None) => false,
@@ -204,6 +306,44 @@ impl Peer {
                 self.fail(Cause::Malformed);
                 false
             }
+        }
+    }
+
+    /// A packet with that word. `Some`: it is one for the engine.
+    #[inline]
+    fn accept(
+        &mut self,
+        adapter: &Adapter,
+        (buffer, len): (u32, usize),
+        word: u32,
+    ) -> Result<Option<(Track, Arrival)>, Malformed> {
+        let (flags, word) = (word >> FLAGS << FLAGS, word & ((1 << FLAGS) - 1));
+        // SAFETY: used before the buffer is posted again.
+        let part = |from, len| unsafe { adapter.received(buffer, from, len) };
+        match flags {
+            0 => {
+                let track = self.flow.receives(word, len > 0)?;
+                Ok(track.map(|track| (track, Arrival { buffer, len, behind: 0 })))
+            }
+            CONTROL => {
+                self.flow.receives(word, false)?;
+                // To a process without channels nothing of this matters: it gives no answer.
+                self.eager.as_mut().map_or(Ok(()), |eager| eager.on_packet(part(0, len)))?;
+                Ok(None)
+            }
+            AFTER_SLOTS if len > BEHIND => {
+                let mut behind = [0; BEHIND];
+                let len = len - BEHIND;
+                let bytes = part(len, BEHIND);
+                if bytes.len() != BEHIND || self.flow.receives(word, true)? != Some(Track::Small) {
+                    return Err(Malformed);
+                }
+                // SAFETY: as long as the array.
+                unsafe { bytes.copy_to(behind.as_mut_ptr()) };
+                let behind = u32::from_le_bytes(behind);
+                Ok(Some((Track::Small, Arrival { buffer, len, behind })))
+            }
+            _ => Err(Malformed),
         }
     }
 
@@ -216,7 +356,7 @@ impl Peer {
 
     /// The first packet of a track: its header, its buffer, and its payload.
     fn first(&self, adapter: &Adapter, track: Track) -> Option<Result<(Header, Span), Malformed>> {
-        let Arrival { buffer, len } = *self.arrivals[track as usize].front()?;
+        let Arrival { buffer, len, .. } = *self.arrivals[track as usize].front()?;
         // SAFETY: used before the buffer is posted again.
         let packet = unsafe { adapter.received(buffer, 0, len) };
         // SAFETY: the adapter has written that much, and writes no more until the buffer is posted again.
@@ -229,7 +369,19 @@ impl Peer {
         }))
     }
 
-    pub(super) fn peek_small(&self, adapter: &Adapter) -> Peek {
+    #[inline]
+    pub(super) fn peek_small(&mut self, adapter: &Adapter) -> Peek {
+        if let Some(eager) = &mut self.eager {
+            let behind = self.arrivals[Track::Small as usize].front().map(|first| first.behind);
+            match eager.next(behind) {
+                Ok(Some(Next::Slot(header, payload))) if self.is_open => {
+                    return Peek::Packet(header, payload);
+                }
+                Ok(Some(Next::Packet)) => {}
+                Ok(_) => return self.none(),
+                Err(Malformed) => return Peek::Gone(Cause::Malformed),
+            }
+        }
         match self.first(adapter, Track::Small) {
             Some(Ok((header, payload))) => Peek::Packet(header, payload),
             Some(Err(Malformed)) => Peek::Gone(Cause::Malformed),
@@ -256,7 +408,7 @@ impl Peer {
 
     /// Up to `len` bytes of the packet that `peek_large` showed, and its buffer, if that is all of it.
     pub(super) fn read_large(&mut self, adapter: &Adapter, len: usize) -> (Span, Option<u32>) {
-        let Some(&Arrival { buffer, len: whole }) =
+        let Some(&Arrival { buffer, len: whole, .. }) =
             self.arrivals[Track::Large as usize].front().filter(|_| self.read > 0)
         else {
             return (Span::EMPTY, None);
@@ -269,6 +421,22 @@ impl Peer {
             return (part, None);
         }
         (part, self.release(Track::Large))
+    }
+
+    /// The packet of the small track that `peek_small` showed is done with: its buffer, if it was not in a slot.
+    /// `clock`: for what channel was used least recently.
+    #[inline]
+    pub(super) fn release_small(&mut self, clock: &mut u64) -> Option<u32> {
+        if let Some(eager) = &mut self.eager {
+            *clock += 1;
+            if eager.release(*clock) {
+                return None;
+            }
+            if !self.arrivals[Track::Small as usize].is_empty() {
+                eager.come.release_packet();
+            }
+        }
+        self.release(Track::Small)
     }
 
     /// The first packet of a track is done with: its buffer.
@@ -285,11 +453,38 @@ impl Peer {
     pub(super) fn close(&mut self, mut each: impl FnMut(u32)) {
         self.is_open = false;
         self.socket = None;
+        if let Some(eager) = &mut self.eager {
+            eager.close();
+        }
         for track in Track::ALL {
             while let Some(buffer) = self.release(track) {
                 each(buffer);
             }
         }
+    }
+
+    /// A poll begins: looks whether the peer polls. True: the peer is to be told that this side does.
+    #[inline]
+    pub(super) fn poll_channels(&mut self) -> bool {
+        let Some(eager) = self.eager.as_mut().filter(|_| self.is_open) else { return false };
+        let awake = eager.come.polled();
+        if eager.look().is_err() {
+            self.fail(Cause::Malformed);
+        }
+        awake
+    }
+
+    /// Whether the connection manager has something to do for its channels.
+    #[inline]
+    pub(super) fn has_wish(&self) -> bool {
+        self.eager.as_ref().is_some_and(|eager| {
+            if self.is_open { eager.come.has_wish() } else { eager.has_memory() }
+        })
+    }
+
+    /// Bytes of rings in this process's memory.
+    pub(super) fn bytes_of_channels(&self) -> u64 {
+        self.eager.as_ref().map_or(0, |eager| eager.bytes())
     }
 
     /// Something has happened on the socket.

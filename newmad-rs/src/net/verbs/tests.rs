@@ -1,5 +1,6 @@
 use super::*;
 use crate::error::Error;
+use crate::net::verbs::channels::{Rules, Shrink};
 use crate::net::verbs::connect::Own;
 use crate::wire::Kind;
 use std::io::Write;
@@ -9,13 +10,13 @@ use std::time::{Duration, Instant};
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// Two ends over the machine's first active port, without a link. `None`: there is no adapter.
-fn ends() -> Option<[(Own, Verbs); 2]> {
-    ends_with(1)
+fn ends(settings: Settings) -> Option<[(Own, Verbs); 2]> {
+    ends_with(settings, 1)
 }
 
 /// As [`ends`]: messages from this length on are read.
-pub(super) fn ends_with(reads_from: usize) -> Option<[(Own, Verbs); 2]> {
-    let own = || Own::open(2, None, 0, 8, Some(reads_from));
+pub(super) fn ends_with(settings: Settings, reads_from: usize) -> Option<[(Own, Verbs); 2]> {
+    let own = || Own::open(2, None, 0, (8, settings), Some(reads_from));
     match (own(), own()) {
         (Ok(caller), Ok(called)) => Some([caller, called]),
         (Err(Error::Bootstrap(why)), _) | (_, Err(Error::Bootstrap(why))) => {
@@ -40,7 +41,13 @@ fn sockets() -> [UnixStream; 2] {
 /// Two drivers with a link, over the machine's first active port; the second process was called. `None`: there is no
 /// adapter.
 fn pair() -> Option<[Verbs; 2]> {
-    let [(mut caller, mut first), (mut called, mut second)] = ends()?;
+    let [first, second] = linked(Settings::NONE)?;
+    Some([first.1, second.1])
+}
+
+/// The same, with what is the connection manager's.
+fn linked(settings: Settings) -> Option<[(Own, Verbs); 2]> {
+    let [(mut caller, mut first), (mut called, mut second)] = ends(settings)?;
     let [near, far] = sockets();
     let (offer, answer) = (caller.offer().unwrap(), called.offer().unwrap());
     let (offered, answered) = (offer.address(), answer.address());
@@ -49,7 +56,7 @@ fn pair() -> Option<[Verbs; 2]> {
     assert!(!second.post_small(0, &header(0, 0), &[]), "the caller's end does not receive yet");
     let link = caller.link(1, near.into(), offer, Some(answered), true).unwrap();
     first.install(1, link).unwrap();
-    Some([first, second])
+    Some([(caller, first), (called, second)])
 }
 
 fn header(number: u64, payload: usize) -> Header {
@@ -198,7 +205,9 @@ fn a_sleeper_is_woken_by_a_packet_by_room_and_by_nothing_else() {
 
 #[test]
 fn a_link_that_came_to_nothing_takes_no_receive_buffers_with_it() {
-    let Some([(mut caller, mut first), (mut called, mut second)]) = ends() else { return };
+    let Some([(mut caller, mut first), (mut called, mut second)]) = ends(Settings::NONE) else {
+        return;
+    };
     for is_kept in [false, true] {
         let [near, far] = sockets();
         let (offer, answer) = (caller.offer().unwrap(), called.offer().unwrap());
@@ -473,7 +482,7 @@ fn reads_end_soon_after_their_link_is_closed_and_not_before() {
 #[test]
 fn a_new_link_ends_the_reads_over_the_old_one() {
     let Some(([_first, mut second], _memory, target)) = reading(false) else { return };
-    let Some([(mut caller, _), _]) = ends() else { return };
+    let Some([(mut caller, _), _]) = ends(Settings::NONE) else { return };
     let [near, _far] = sockets();
     let offer = caller.offer().unwrap();
     let address = offer.address();
@@ -504,4 +513,195 @@ fn a_link_that_is_closed_reads_nothing() {
     // SAFETY: the memory is kept.
     unsafe { first.read(target, 4096, 1) };
     assert_eq!(event_of(&mut first, target), RdmaEvent::Broken);
+}
+
+/// Channels after a few packets.
+const FEW: Settings = Settings {
+    limit: 1 << 20,
+    shrink: Shrink::Normalisation,
+    rules: Rules { after: 10, window: 40, reshapes: None, fixed: None },
+};
+
+/// What the connection manager's thread does.
+fn manage(ends: &mut [(Own, Verbs); 2]) {
+    for (own, driver) in ends {
+        while let Some(event) = own.event() {
+            driver.on_event(event);
+        }
+    }
+}
+
+/// Sends numbered packets of `len` bytes from the first side to the second, up to that number, while both poll; fails
+/// if one is lost or out of order.
+fn exchange(ends: &mut [(Own, Verbs); 2], (mut next, until_number): (u64, u64), len: usize) {
+    let data = vec![7; len];
+    let (mut expected, mut rounds) = (next, 0u32);
+    until("numbered packets", || {
+        manage(ends);
+        let [(_, first), (_, second)] = &mut *ends;
+        first.begin();
+        second.begin();
+        if next < until_number && first.post_small(1, &header(next, len), &[span(&data)]) {
+            next += 1;
+        }
+        // The receiver is a little slower.
+        rounds += 1;
+        if rounds.is_multiple_of(3) {
+            while let Some((header, payload)) = shown(second.peek_small(0)).unwrap() {
+                assert_eq!(header.tag, expected);
+                assert!(payload == data, "packet {expected}");
+                second.release(0);
+                expected += 1;
+            }
+        }
+        expected == until_number
+    });
+}
+
+#[test]
+fn packets_go_through_a_channel_that_changes_its_shape_meanwhile_in_order() {
+    let Some(mut ends) = linked(FEW) else { return };
+    exchange(&mut ends, (0, 300), 100);
+    let through = |ends: &[(Own, Verbs); 2]| ends[0].1.counts.get(Count::Ring);
+    let small = through(&ends);
+    assert!(small > 100, "{small} of 300 packets went through the channel");
+    let shape = |ends: &mut [(Own, Verbs); 2]| {
+        ends[1].1.links.peer(0).unwrap().eager.as_ref().unwrap().come.shape()
+    };
+    let before = shape(&mut ends);
+    assert_eq!(before.size, 192, "100 bytes, a header, and the tail");
+    // Longer ones: another shape, while they go on.
+    exchange(&mut ends, (300, 700), 3000);
+    let after = shape(&mut ends);
+    assert!(after.size > 3000, "{before:?} became {after:?}");
+    assert!(through(&ends) > small + 100);
+    assert!(ends[1].1.counts.get(Count::Opened) >= 2);
+    let held = ends[1].1.counts.get(Count::Memory);
+    assert_eq!(held, after.bytes());
+}
+
+#[test]
+fn a_request_beyond_the_limit_is_declined_and_packets_go_on() {
+    let settings = Settings { limit: 100, ..FEW };
+    let Some(mut ends) = linked(settings) else { return };
+    exchange(&mut ends, (0, 300), 100);
+    assert!(ends[1].1.counts.get(Count::Declines) >= 2, "it asks again");
+    assert_eq!(ends[0].1.counts.get(Count::Ring), 0);
+}
+
+#[test]
+fn a_process_without_channels_gives_no_answer_and_packets_go_on() {
+    let Some([(mut caller, mut first), _]) = ends(FEW) else { return };
+    let Some([_, (mut called, mut second)]) = ends(Settings::NONE) else { return };
+    let [near, far] = sockets();
+    let (offer, answer) = (caller.offer().unwrap(), called.offer().unwrap());
+    let (offered, answered) = (offer.address(), answer.address());
+    let link = called.link(0, far.into(), answer, Some(offered), false).unwrap();
+    second.install(0, link).unwrap();
+    let link = caller.link(1, near.into(), offer, Some(answered), true).unwrap();
+    first.install(1, link).unwrap();
+    let mut ends = [(caller, first), (called, second)];
+    exchange(&mut ends, (0, 200), 100);
+    assert_eq!(ends[0].1.counts.get(Count::Ring), 0);
+}
+
+#[test]
+fn a_sleeper_beside_a_slot_is_woken_by_the_sender_or_by_its_timer() {
+    let Some(mut ends) = linked(FEW) else { return };
+    exchange(&mut ends, (0, 300), 100);
+    for (round, computes) in (0..20).map(|round| (round, round % 2 == 0)) {
+        let [(_, first), (_, second)] = &mut ends;
+        until("a receiver that polls", || {
+            first.begin();
+            second.begin();
+            first.links.peer(1).unwrap().route(100) == Route::Ring
+        });
+        until("the end of requests", || {
+            second.begin();
+            first.begin();
+            first.is_flushed(1) && second.is_flushed(0)
+        });
+        // The sender does not see that the receiver sleeps: it does not look.
+        sleep_of(second);
+        let before = first.counts.get(Count::Ring);
+        let number = 1000 + round;
+        assert!(first.post_small(1, &header(number, 0), &[]));
+        assert_eq!(first.counts.get(Count::Ring), before + 1, "it went through the channel");
+        let start = Instant::now();
+        loop {
+            if !computes {
+                first.begin();
+            }
+            if is_readable(second, 5) {
+                sleep_of(second);
+                if shown(second.peek_small(0)).unwrap().is_some() {
+                    break;
+                }
+            }
+            assert!(start.elapsed() < LIMIT, "packet {number} was slept through");
+        }
+        assert_eq!(shown(second.peek_small(0)).unwrap().unwrap().0.tag, number);
+        second.release(0);
+        // What the sender sends now goes the other way.
+        if !computes {
+            until("the word", || {
+                first.begin();
+                first.links.peer(1).unwrap().route(0) == Route::Sleeps
+            });
+        }
+    }
+    let [(_, first), (_, second)] = &ends;
+    assert!(first.counts.get(Count::Wakes) > 0 && second.counts.get(Count::Naps) > 0);
+}
+
+#[test]
+fn a_sleeper_beside_threads_that_poll_and_stop_is_woken() {
+    let Some(mut ends) = linked(FEW) else { return };
+    exchange(&mut ends, (0, 300), 100);
+    let [(_, first), (_, second)] = &mut ends;
+    for number in 1000..1005 {
+        sleep_of(second);
+        // Another thread of the process polls on and on: the sender uses the channel.
+        until("a receiver that polls", || {
+            first.begin();
+            second.begin();
+            first.links.peer(1).unwrap().route(100) == Route::Ring
+        });
+        let before = first.counts.get(Count::Ring);
+        assert!(first.post_small(1, &header(number, 0), &[]));
+        assert_eq!(first.counts.get(Count::Ring), before + 1);
+        // It stops, and only the sleeper is left; the sender computes.
+        assert!(is_readable(second, 10_000), "packet {number} was slept through");
+        until("the packet", || {
+            sleep_of(second);
+            shown(second.peek_small(0)).unwrap().is_some()
+        });
+        second.release(0);
+    }
+}
+
+#[test]
+fn a_link_that_fails_while_a_channel_is_used_takes_its_memory_with_it() {
+    let Some(mut ends) = linked(FEW) else { return };
+    exchange(&mut ends, (0, 300), 100);
+    assert!(ends[1].1.counts.get(Count::Memory) > 0);
+    ends[0].1.links.peer(1).unwrap().pair.fail();
+    until("the failure", || {
+        let [(_, first), (_, second)] = &mut ends;
+        first.begin();
+        first.post_small(1, &header(8, 0), &[]);
+        let fails = shown(first.peek_small(1)).is_err();
+        if fails {
+            first.close(1);
+        }
+        second.rounds = u32::MAX;
+        second.begin();
+        let ended = shown(second.peek_small(0)).is_err();
+        second.release(0);
+        ended
+    });
+    ends[1].1.close(0);
+    manage(&mut ends);
+    assert_eq!(ends[1].1.counts.get(Count::Memory), 0);
+    assert!(!ends[1].1.links.peer(0).unwrap().eager.as_ref().unwrap().has_memory());
 }

@@ -56,6 +56,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("sampling_cache", parsers::sampling),
     ("pmi_answers", pmi::answers),
     ("verbs_words", crate::net::verbs::hostile_words),
+    ("verbs_channels", crate::net::verbs::hostile_channels),
     ("link_details", parsers::details),
     ("greeting", |input| hostile::greet(&mut Input(input))),
     ("control_ring", |input| hostile::ring(&mut Input(input))),

@@ -48,6 +48,8 @@ pub(crate) enum Event {
     QueuePair(u32),
     /// The port is down, or the whole adapter has failed.
     Port,
+    /// Memory for eager channels is asked for, or there. (Of the driver itself.)
+    Supply,
     /// Nothing that matters here.
     Other,
 }
@@ -209,6 +211,14 @@ impl Adapter {
     /// The kernel refuses memory, or to lock it.
     pub(super) fn pages(&self, len: usize) -> io::Result<Pages> {
         Pages::new(self.open.lib, &self.domain, len)
+    }
+
+    /// As `pages`, of memory that peers may write.
+    ///
+    /// # Errors
+    /// The same.
+    pub(super) fn pages_for_peers(&self, len: usize) -> io::Result<Pages> {
+        Pages::for_peers(self.open.lib, &self.domain, len)
     }
 
     /// Whether the kernel is the adapter, so that packets cost system calls.

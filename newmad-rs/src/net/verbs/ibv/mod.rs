@@ -10,6 +10,7 @@
 mod adapter;
 mod choice;
 mod completion;
+mod landing;
 mod library;
 mod memory;
 mod owned;
@@ -21,6 +22,7 @@ mod region;
 pub(crate) use adapter::Event;
 pub(super) use adapter::{Adapter, Plan, Which};
 pub(super) use completion::Completion;
+pub(super) use landing::Landing;
 pub use ports::{PortReport, ports};
 pub(super) use queue_pair::{BATCH, Failing, Packet, QueuePair};
 pub(super) use region::Region;

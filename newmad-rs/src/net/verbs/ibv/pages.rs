@@ -3,7 +3,7 @@
 use std::io;
 use std::ptr::NonNull;
 
-use super::library::constant::ACCESS_LOCAL_WRITE;
+use super::library::constant::{ACCESS_LOCAL_WRITE, ACCESS_REMOTE_WRITE};
 use super::library::{Domain, Ibverbs, Registration};
 use super::owned::Owned;
 
@@ -71,14 +71,42 @@ impl Pages {
         domain: &Owned<Domain>,
         len: usize,
     ) -> io::Result<Pages> {
+        Pages::with_access(lib, domain, len, ACCESS_LOCAL_WRITE)
+    }
+
+    /// As [`Pages::new`], of memory that peers may write.
+    ///
+    /// # Errors
+    /// The same.
+    pub(super) fn for_peers(
+        lib: &'static Ibverbs,
+        domain: &Owned<Domain>,
+        len: usize,
+    ) -> io::Result<Pages> {
+        Pages::with_access(lib, domain, len, ACCESS_LOCAL_WRITE | ACCESS_REMOTE_WRITE)
+    }
+
+    fn with_access(
+        lib: &'static Ibverbs,
+        domain: &Owned<Domain>,
+        len: usize,
+        access: i32,
+    ) -> io::Result<Pages> {
         let mapping = Mapping::new(len)?;
         let start = mapping.start.as_ptr().cast();
         // SAFETY: the domain lives, the mapping is `len` bytes long.
-        let made = unsafe { (lib.reg_mr)(domain.as_ptr(), start, len, ACCESS_LOCAL_WRITE) };
+        let made = unsafe { (lib.reg_mr)(domain.as_ptr(), start, len, access) };
         // SAFETY: just made; the owner of the pages keeps the domain.
         let registration = unsafe { Owned::new(made, lib.dereg_mr) };
         let registration = registration.map_err(|error| refusal(error, len))?;
         Ok(Pages { registration, mapping })
+    }
+
+    /// The first address, and the key by which peers reach it.
+    pub(super) fn remote(&self) -> (u64, u32) {
+        // SAFETY: the registration lives as long as this.
+        let key = unsafe { (*self.registration.as_ptr()).rkey };
+        (self.mapping.start.as_ptr() as u64, key)
     }
 
     /// Address and key of the `len` bytes at `from`, if they are inside.

@@ -30,8 +30,10 @@ const FOR_EVER: u8 = 7;
 pub(in crate::net::verbs) struct Packet {
     pub(in crate::net::verbs) slot: usize,
     pub(in crate::net::verbs) len: usize,
-    /// The word that comes along.
+    /// The word that comes along, if it is sent.
     pub(in crate::net::verbs) word: u32,
+    /// `Some`: it is written to this address of the peer, by that key, and no word comes along.
+    pub(in crate::net::verbs) target: Option<(u64, u32)>,
 }
 
 /// A queue pair that is to fail.
@@ -130,7 +132,7 @@ impl QueuePair {
         let attributes = QueuePairAttributes {
             state: c::QPS_INIT,
             port_num: pair.adapter.port(),
-            access_flags: c::ACCESS_REMOTE_READ as u32,
+            access_flags: (c::ACCESS_REMOTE_READ | c::ACCESS_REMOTE_WRITE) as u32,
             ..QueuePairAttributes::default()
         };
         let mask = c::QP_STATE | c::QP_PKEY_INDEX | c::QP_PORT | c::QP_ACCESS_FLAGS;
@@ -264,9 +266,10 @@ impl QueuePair {
         slot: usize,
         head: &[u8],
         parts: &[Span],
+        tail: &[u8],
     ) -> usize {
         let size = self.adapter.plan.buffer;
-        let len = parts.iter().fold(head.len(), |len, part| len + part.len());
+        let len = parts.iter().fold(head.len() + tail.len(), |len, part| len + part.len());
         let Some((mut at, _)) = self.memory.pages.at(slot * size, len).filter(|_| len <= size)
         else {
             return 0;
@@ -280,6 +283,7 @@ impl QueuePair {
                 part.copy_to(at);
                 at = at.add(part.len());
             }
+            std::ptr::copy_nonoverlapping(tail.as_ptr(), at, tail.len());
         }
         len
     }
@@ -303,7 +307,13 @@ impl QueuePair {
             request.wr_id = packet.slot as u64;
             request.sg_list = &raw mut pieces[index];
             request.num_sge = i32::from(packet.len > 0);
-            request.opcode = c::WR_SEND_WITH_IMM;
+            match packet.target {
+                None => request.opcode = c::WR_SEND_WITH_IMM,
+                Some((address, key)) => {
+                    request.opcode = c::WR_RDMA_WRITE;
+                    (request.remote_addr, request.rkey) = (address, key);
+                }
+            }
             request.send_flags = c::SEND_SIGNALED | inline;
             request.imm_data = packet.word.to_be();
         }
