@@ -13,6 +13,35 @@ use pioman::{Completion, Hint, Manager, Source};
 /// Generous: the machine may be busy with other things.
 const LIMIT: Duration = Duration::from_secs(60);
 
+/// Waits until that is so; `what`: what is wrong if it never is.
+fn until(done: &dyn Fn() -> bool, what: &str) {
+    let until = Instant::now() + LIMIT;
+    while !done() {
+        assert!(Instant::now() < until, "{what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// A counter of the kernel's, which does not block.
+fn eventfd() -> OwnedFd {
+    // SAFETY: no pointers; the descriptor is ours.
+    unsafe { OwnedFd::from_raw_fd(libc::eventfd(0, libc::EFD_NONBLOCK)) }
+}
+
+/// Makes the counter readable.
+fn ring(fd: &OwnedFd) {
+    let one = 1u64.to_ne_bytes();
+    // SAFETY: eight readable bytes.
+    unsafe { libc::write(fd.as_raw_fd(), one.as_ptr().cast(), 8) };
+}
+
+/// Makes the counter unreadable; whether it was readable.
+fn fetch(fd: &OwnedFd) -> bool {
+    let mut counter = [0u8; 8];
+    // SAFETY: eight writable bytes.
+    unsafe { libc::read(fd.as_raw_fd(), counter.as_mut_ptr().cast(), 8) == 8 }
+}
+
 /// What the lock protects: how often something was found.
 struct Inside {
     come: Arc<AtomicU64>,
@@ -46,8 +75,7 @@ struct Net {
 
 impl Net {
     fn new(careless: bool) -> Net {
-        // SAFETY: no pointers; the descriptor is ours.
-        let fd = unsafe { OwnedFd::from_raw_fd(libc::eventfd(0, libc::EFD_NONBLOCK)) };
+        let fd = eventfd();
         let (come, found) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
         let lock = DelegationLock::new(Inside { come: come.clone(), found: found.clone() });
         Net { fd, lock, come, found, careless, acknowledged: AtomicBool::new(false) }
@@ -55,15 +83,11 @@ impl Net {
 
     fn send(&self) {
         self.come.fetch_add(1, SeqCst);
-        let one = 1u64.to_ne_bytes();
-        // SAFETY: eight readable bytes.
-        unsafe { libc::write(self.fd.as_raw_fd(), one.as_ptr().cast(), 8) };
+        ring(&self.fd);
     }
 
     fn fetch(&self) {
-        let mut counter = [0u8; 8];
-        // SAFETY: eight writable bytes.
-        unsafe { libc::read(self.fd.as_raw_fd(), counter.as_mut_ptr().cast(), 8) };
+        fetch(&self.fd);
     }
 }
 
@@ -114,13 +138,6 @@ fn sleeps(careless: bool) -> u64 {
     let manager = Manager::builder().mode(Mode::Smp).build().unwrap();
     let source = manager.add_source(net.clone()).unwrap();
     let sleeps = || manager.counters().sleeps[1];
-    let until = |done: &dyn Fn() -> bool, what: &str| {
-        let until = Instant::now() + LIMIT;
-        while !done() {
-            assert!(Instant::now() < until, "{what}");
-            std::thread::sleep(Duration::from_millis(1));
-        }
-    };
     manager.ensure_watched();
     net.send();
     until(&|| net.found.load(SeqCst) == 1, "the watcher finds nothing");
@@ -241,9 +258,7 @@ unsafe impl Source for Two {
         Some(self.fd.as_raw_fd())
     }
     fn acknowledge(&self) {
-        let mut counter = [0u8; 8];
-        // SAFETY: eight writable bytes.
-        unsafe { libc::read(self.fd.as_raw_fd(), counter.as_mut_ptr().cast(), 8) };
+        fetch(&self.fd);
     }
     fn arm(&self) -> bool {
         !self.come[0].load(SeqCst)
@@ -255,8 +270,7 @@ unsafe impl Source for Two {
 #[test]
 fn what_its_owner_does_not_ask_for_is_found_after_the_watch_was_for_another() {
     let manager = Manager::builder().mode(Mode::Smp).build().unwrap();
-    // SAFETY: no pointers; the descriptor is ours.
-    let fd = unsafe { OwnedFd::from_raw_fd(libc::eventfd(0, libc::EFD_NONBLOCK)) };
+    let fd = eventfd();
     let [pending, come] = [0; 2].map(|_| [0; 2].map(|_| AtomicBool::new(false)));
     let two = Arc::new(Two { fd, pending, come });
     let _source = manager.add_source(two.clone()).unwrap();
@@ -267,9 +281,7 @@ fn what_its_owner_does_not_ask_for_is_found_after_the_watch_was_for_another() {
     for request in 0..2 {
         two.come[request].store(true, SeqCst);
         if request == 0 {
-            let one = 1u64.to_ne_bytes();
-            // SAFETY: eight readable bytes.
-            unsafe { libc::write(two.fd.as_raw_fd(), one.as_ptr().cast(), 8) };
+            ring(&two.fd);
         }
         while two.pending[request].load(SeqCst) {
             assert!(Instant::now() < until, "nobody looks for request {request}");
@@ -291,9 +303,7 @@ unsafe impl Source for Sockets {
         "sockets"
     }
     fn poll(&self) -> bool {
-        let mut counter = [0u8; 8];
-        // SAFETY: eight writable bytes.
-        unsafe { libc::read(self.fd.as_raw_fd(), counter.as_mut_ptr().cast(), 8) == 8 }
+        fetch(&self.fd)
     }
     fn pending(&self) -> bool {
         true
@@ -314,23 +324,11 @@ unsafe impl Source for Sockets {
 /// the watcher finds the next packet.
 fn sleeps_beside_a_poller(disarms: bool) -> u64 {
     let manager = Manager::builder().mode(Mode::Smp).build().unwrap();
-    // SAFETY: no pointers; the descriptor is ours.
-    let fd = unsafe { OwnedFd::from_raw_fd(libc::eventfd(0, libc::EFD_NONBLOCK)) };
+    let fd = eventfd();
     let sockets = Arc::new(Sockets { fd, disarms });
     let source = manager.add_source(sockets.clone()).unwrap();
     let sleeps = || manager.counters().sleeps[1];
-    let until = |done: &dyn Fn() -> bool, what: &str| {
-        let until = Instant::now() + LIMIT;
-        while !done() {
-            assert!(Instant::now() < until, "{what}");
-            std::thread::sleep(Duration::from_millis(1));
-        }
-    };
-    let send = || {
-        let one = 1u64.to_ne_bytes();
-        // SAFETY: eight readable bytes.
-        unsafe { libc::write(sockets.fd.as_raw_fd(), one.as_ptr().cast(), 8) };
-    };
+    let send = || ring(&sockets.fd);
     manager.ensure_watched();
     until(&|| manager.watches(source.id()) && sleeps() > 0, "the watcher does not sleep");
     let looking = manager.looking(source.id());
@@ -409,8 +407,7 @@ unsafe impl Source for Late {
 #[test]
 fn who_was_about_to_sleep_acknowledges_what_came() {
     let manager = Manager::builder().mode(Mode::Smp).build().unwrap();
-    // SAFETY: no pointers; the descriptor is ours.
-    let fd = unsafe { OwnedFd::from_raw_fd(libc::eventfd(0, libc::EFD_NONBLOCK)) };
+    let fd = eventfd();
     let (done, acknowledged) = (Completion::new(), AtomicBool::new(false));
     let waits = AtomicBool::new(false);
     let late = Arc::new(Late { waits, done, acknowledged, fd });
