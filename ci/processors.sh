@@ -19,9 +19,11 @@ files=(marcel-rs/tests/*.rs)
 for number; do
     MARCEL_TESTS="$(mktemp)"
     export MARCEL_TESTS
+    trap 'rm -f "$MARCEL_TESTS"' EXIT
     MARCEL_NVP="$number" cargo test -q --workspace --tests
     ran="$(wc -l <"$MARCEL_TESTS")"
     rm "$MARCEL_TESTS"
+    trap - EXIT
     # A file each but one that wants a feature, and the library and the folders beside them.
     [ "$ran" -ge ${#files[@]} ] || { echo "only $ran of marcel's test binaries ran" >&2; exit 1; }
     echo "marcel's $ran test binaries passed on $number virtual processors"

@@ -147,9 +147,10 @@ pub(crate) fn take_all(
                 }
                 Ok(Taken::Pending) => {
                     polls = POLLS;
+                    check(requests)?;
                     wait_for_all(&requests[at..])?;
                 }
-                Err(fault) => return check(&requests[at..]).and(Err(fault)),
+                Err(fault) => return check(requests).and(Err(fault)),
             }
         };
         put(outcome);
@@ -166,9 +167,8 @@ fn is_short(request: MPI_Request) -> Result<bool, Fault> {
 /// Waits until all requests are over. Of several messages under way, all peers learn of the wait before it begins.
 ///
 /// # Errors
-/// As [`check`].
+/// Another thread waits for one of them. The caller has checked the handles.
 fn wait_for_all(requests: &[MPI_Request]) -> Result<(), Fault> {
-    check(requests)?;
     let mut waiters = Vec::new();
     for &request in requests {
         if without_slot(request).is_none() && !get(request)?.is_over() {

@@ -378,7 +378,9 @@ impl Remote {
             )?);
             let bytes = Request::bare(Kind::Flush, number).encode();
             // Waited for, so that no strategy holds it for what may follow.
-            session.send(process, self.comm.internal_tag(REQUEST), &bytes)?;
+            let sent = session.send(process, self.comm.internal_tag(REQUEST), &bytes);
+            // The others are flushed all the same; the receive from a member that has died ends, too.
+            result = result.and(sent.map_err(Fault::from));
         }
         for reply in replies {
             result = result.and(status_of(reply));

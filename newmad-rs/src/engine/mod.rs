@@ -326,17 +326,23 @@ impl Engine {
     pub(crate) unsafe fn submit_then_compute(&self, request: NonNull<Request>, manager: &Manager) {
         // SAFETY: valid, and kept alive by its owner, the caller.
         let asked = unsafe { request.as_ref() };
-        if asked.is_short() {
-            // SAFETY: the caller's promise.
-            return unsafe { self.submit_and_leave(request, manager) };
+        let long = !asked.is_short();
+        if long {
+            self.signals.absence.posts(sys::now_ns(), !self.pending());
         }
-        let absence = &self.signals.absence;
-        absence.posts(sys::now_ns(), !self.pending());
-        // SAFETY: as above.
+        // SAFETY: the caller's promise.
         unsafe { self.submit_and_leave(request, manager) };
-        absence.leaves(sys::now_ns());
+        if self.signals.held.load(Ordering::Relaxed) && !self.is_watched_by(manager) {
+            // The watcher looks now and then (its polling mode), which is too late for what is held.
+            self.send_held();
+        }
+        if long {
+            self.signals.absence.leaves(sys::now_ns());
+        }
     }
 
+    /// The submission itself.
+    ///
     /// # Safety
     /// As [`Engine::submit`].
     #[inline]
@@ -414,8 +420,9 @@ impl Engine {
         // SAFETY: valid, and not submitted yet.
         let asked = unsafe { request.as_ref() };
         let (short, peer) = (asked.is_short_receive(), asked.peer);
-        let begun = |core: &mut Locked<'_>, before| {
-            if core.pending.count() <= before {
+        // Not by the count of those outstanding: other threads' requests end, too.
+        let begun = |core: &mut Locked<'_>, _| {
+            if asked.is_finished() {
                 return false;
             }
             if short && self.beside.has(peer) {
@@ -428,7 +435,7 @@ impl Engine {
             core.progress();
             // Where every core computes, the peer may need the one on which this would poll in vain.
             if !short
-                || core.pending.count() <= before
+                || asked.is_finished()
                 || marcel::plumbing::others_runnable()
                 || manager.is_crowded()
             {
@@ -437,7 +444,6 @@ impl Engine {
             let silenced = self.doorbells.silence();
             spin(Budget::Polls(SPINS), || {
                 core.poll_once(peer);
-                // Not by the count: other threads' requests end, too.
                 let over = asked.is_finished();
                 if over || core.is_wanted() { Poll::Stop } else { Poll::Nothing }
             });
@@ -568,6 +574,9 @@ impl Engine {
     /// Its owner is about to block on it, and on others.
     pub(crate) fn will_wait(&self, request: &Request) {
         request.set_waiting();
+        if !request.is_short() {
+            self.signals.absence.waits(sys::now_ns);
+        }
         self.feed_if_starved();
     }
 

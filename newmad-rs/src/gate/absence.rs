@@ -35,9 +35,10 @@ impl Absence {
     pub(crate) fn posts(&self, now_ns: u64, first: bool) {
         let away = if first { 0 } else { self.away(now_ns) };
         self.away_ns.store(away, Relaxed);
+        self.left_ns.store(0, Relaxed); // it is in the call
     }
 
-    /// It ends.
+    /// The call that posted returns.
     pub(crate) fn leaves(&self, now_ns: u64) {
         self.left_ns.store(now_ns.max(1), Relaxed);
     }
@@ -53,6 +54,18 @@ impl Absence {
         };
         self.short.store(short, Relaxed);
         self.left_ns.store(0, Relaxed);
+        self.away_ns.store(0, Relaxed);
+    }
+
+    /// A long message has ended for which the program has not come to wait. A program that has been away for long by then is
+    /// not expected to come at once the next time.
+    pub(crate) fn ended(&self, now_ns: impl FnOnce() -> u64) {
+        if self.left_ns.load(Relaxed) != 0
+            && self.is_expected_to_be_short()
+            && self.away(now_ns()) >= SHORT_NS
+        {
+            self.short.store(0, Relaxed);
+        }
     }
 
     /// Whether a program that posts now is expected to wait at once.
@@ -85,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_come_at_once_is_expected_until_it_stays_away() {
+    fn a_program_that_came_at_once_is_expected_to_until_it_stays_away() {
         let (absence, mut now) = (Absence::default(), 0);
         let expected = |absence: &Absence| absence.is_expected_to_be_short();
         comes(&absence, &mut now, &[100, 300]);
@@ -101,7 +114,34 @@ mod tests {
     }
 
     #[test]
-    fn what_ended_without_a_wait_is_forgotten() {
+    fn a_program_that_computes_until_its_message_has_ended_is_not_expected() {
+        let (absence, mut now) = (Absence::default(), 0);
+        for _ in 0..2 {
+            comes(&absence, &mut now, &[100]);
+        }
+        absence.posts(now, true);
+        absence.ended(|| unreachable!("in the call that posts"));
+        absence.leaves(now);
+        absence.ended(|| now + 100);
+        assert!(absence.is_expected_to_be_short(), "it has just left");
+        absence.ended(|| now + SHORT_NS);
+        assert!(!absence.is_expected_to_be_short());
+    }
+
+    #[test]
+    fn times_away_before_a_wait_do_not_count_after_it() {
+        let (absence, mut now) = (Absence::default(), 0);
+        for _ in 0..10 {
+            absence.posts(now, false); // another request is always outstanding
+            absence.leaves(now);
+            now += 3_000;
+            absence.waits(|| now);
+        }
+        assert!(absence.is_expected_to_be_short());
+    }
+
+    #[test]
+    fn a_time_away_without_a_wait_is_forgotten() {
         let (absence, mut now) = (Absence::default(), 0);
         for _ in 0..2 {
             absence.posts(now, true);

@@ -10,6 +10,7 @@ use crate::gate::signals::Signals;
 use crate::net::Rings;
 use crate::proto::finders::Finders;
 use crate::request::{Op, Outcome, Ref};
+use crate::sys;
 
 /// See the module.
 pub(crate) struct Pending {
@@ -94,6 +95,9 @@ impl Pending {
                 Some(from) => finders.count_given(from, request.mine.get()),
                 None => finders.count(self.point, request.mine.get()),
             }
+        }
+        if !request.is_short() && !request.is_waiting() {
+            self.signals.absence.ended(sys::now_ns);
         }
         self.tally(request, false);
         request.finish(outcome);

@@ -48,7 +48,7 @@ pub struct Lone {
     pub packet_ns: u64,
     /// Messages to this peer since a thread of this process last looked for events.
     pub before: u32,
-    /// How many there were between the two looks before that one.
+    /// How many there were in the burst before, if any came since: messages that might have been held, with no look in between.
     pub last_burst: u32,
 }
 

@@ -189,6 +189,11 @@ impl Driver {
     #[inline]
     pub(crate) fn watches(&self, slot: usize) -> bool {
         self.background.visits.count();
+        // A poller that takes the descriptor out and leaves again sees what the caller has left pending, or the caller that it
+        // is out. On x86-64 the poller's system calls are enough.
+        if !cfg!(target_arch = "x86_64") {
+            std::sync::atomic::fence(SeqCst);
+        }
         self.methods.blocked() >> slot & 1 != 0
             && self.machine.has_watcher()
             && !self.leadership.has_leader()
@@ -314,7 +319,8 @@ impl Driver {
         (self.methods.interrupted() != 0).then_some(Debt(self))
     }
 
-    /// The caller polls these sources from now on, and no event of theirs is to wake the watcher.
+    /// The caller polls these sources from now on; what is armed of them for the watcher is so no more. (Another thread that is
+    /// about to arm may still do so: a wake-up in vain.)
     #[inline]
     pub(crate) fn begin_polling(&self, sources: &Pinned<'_>, mask: u64) -> Polling<'_> {
         self.pollers.join(mask);

@@ -229,6 +229,7 @@ impl Wait<'_> {
                 break Part::Done;
             }
             if self.look() {
+                self.driver.advisor.history(&sources, &self.question).drop_trial();
                 break Part::Expired;
             }
             let others = self.hinders_others();
@@ -240,12 +241,16 @@ impl Wait<'_> {
                 }
                 let choice = self.driver.advisor.ask(&sources, &self.question, &load);
                 if choice.method != Method::Poll {
-                    if !others {
-                        self.driver.advisor.history(&sources, &self.question).polled(false);
+                    let history = self.driver.advisor.history(&sources, &self.question);
+                    if others {
+                        history.drop_trial()
+                    } else {
+                        history.polled(false)
                     }
                     break Part::Sleep(choice);
                 }
                 if others {
+                    self.driver.advisor.history(&sources, &self.question).drop_trial();
                     break Part::GiveWay;
                 }
                 until = choice.again.and_then(|time| self.question.waited.checked_add(time));

@@ -122,6 +122,7 @@ impl History {
             .iter()
             .chain([&self.total, &self.vain, &self.skips, &self.trial])
             .for_each(|count| count.store(0, Relaxed));
+        self.trying.store(false, Relaxed);
         [&self.ever, &self.paid_ns, &self.least_ns].into_iter().for_each(|n| n.store(0, Relaxed));
     }
 
@@ -159,6 +160,14 @@ impl History {
             self.skips.store(skips - 1, Relaxed);
         }
         skips == 0
+    }
+
+    /// A trial has ended without an answer: its wait has expired, or gives way to others.
+    pub(crate) fn drop_trial(&self) {
+        if self.trying.load(Relaxed) {
+            self.trying.store(false, Relaxed);
+            self.trial.store(0, Relaxed);
+        }
     }
 
     /// Whether a wait for which no poll has paid polls all the same. `begins`: it begins with this question.
