@@ -242,6 +242,7 @@ fn the_programs_measure_what_the_benches_do() {
     let of_computation = ["compute_time", "total_time", "slowdown", "slowdown_wall"];
     for (bench, options, metrics) in [
         ("submit", &["--size", "4,100000"][..], &["send_time", "submit_time", "sum_or_max"][..]),
+        ("latency", &["--size", "8,100000"], &["half_round_trip"]),
         ("reactivity", &["--threads", "0,2"], &of_computation),
         ("idle", &["--seconds", "1"], &["cpu_time", "recv_time"]),
         ("overlap", &["--side", "sender", "--compute-us", "500"], &["overlap_ratio", "slowdown"]),

@@ -25,10 +25,35 @@ static void exchange(char *sent, char *received, int size)
                  MPI_STATUS_IGNORE);
 }
 
+/* As `exchange`, with requests: how most programs that exchange halos do it. */
+static void post_and_wait(char *sent, char *received, int size)
+{
+    MPI_Request both[2];
+    MPI_Irecv(received, size, MPI_BYTE, 1 - rank, DATA, MPI_COMM_WORLD, &both[0]);
+    MPI_Isend(sent, size, MPI_BYTE, 1 - rank, DATA, MPI_COMM_WORLD, &both[1]);
+    MPI_Waitall(2, both, MPI_STATUSES_IGNORE);
+}
+
+static void both_ways(struct point *point, long warm, long n, void (*exchange)(char *, char *, int), struct series *times)
+{
+    char *sent = allocate((size_t)point->a);
+    char *received = allocate((size_t)point->a);
+    for (long i = 0; i < warm; i++)
+        exchange(sent, received, (int)point->a);
+    int64_t before = now_ns();
+    for (long i = 0; i < n; i++) {
+        exchange(sent, received, (int)point->a);
+        int64_t now = now_ns();
+        sample(times, (double)(now - before) / 1000.0);
+        before = now;
+    }
+    free(received);
+    free(sent);
+}
+
 static void block(struct point *point, long warm, long n)
 {
     char *buffer = allocate((size_t)point->a);
-    char *received = allocate((size_t)point->a);
     for (long i = 0; i < warm; i++)
         trip(buffer, (int)point->a);
     int64_t before = now_ns();
@@ -40,17 +65,9 @@ static void block(struct point *point, long warm, long n)
         sample(&point->series[1], (double)point->a / us);
         before = now;
     }
-    for (long i = 0; i < warm; i++)
-        exchange(buffer, received, (int)point->a);
-    before = now_ns();
-    for (long i = 0; i < n; i++) {
-        exchange(buffer, received, (int)point->a);
-        int64_t now = now_ns();
-        sample(&point->series[2], (double)(now - before) / 1000.0);
-        before = now;
-    }
-    free(received);
     free(buffer);
+    both_ways(point, warm, n, exchange, &point->series[2]);
+    both_ways(point, warm, n, post_and_wait, &point->series[3]);
 }
 
 static void finish(struct point *point)
@@ -59,4 +76,5 @@ static void finish(struct point *point)
     if (point->a >= 1024)
         emit(point, "bandwidth", &point->series[1]);
     emit(point, "exchange_time", &point->series[2]);
+    emit(point, "waitall_time", &point->series[3]);
 }

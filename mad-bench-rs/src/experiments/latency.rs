@@ -49,10 +49,11 @@ const LIBRARY: Key = Key {
 };
 pub(super) const HALF_ROUND_TRIP: Metric =
     Metric::new("half_round_trip", "us", "half the time of a message there and back");
-const METRICS: [Metric; 5] = [
+const METRICS: [Metric; 6] = [
     HALF_ROUND_TRIP,
     Metric::new("bandwidth", "MB/s", "size over half round trip, from 1 KB up"),
     Metric::new("exchange_time", "us", "a message each way at once, by one call of an MPI library"),
+    Metric::new("waitall_time", "us", "the same by MPI_Irecv, MPI_Isend and MPI_Waitall"),
     Metric::new("latency_ratio", "ratio", "newmad over bare: medians of a round"),
     mpi::PEER_RATIO,
 ];
