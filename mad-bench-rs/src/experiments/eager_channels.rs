@@ -120,7 +120,7 @@ const METRICS: [Metric; 11] = [
     Metric::new("longer", "ratio", "packets longer than a slot"),
     Metric::new("sleeping", "ratio", "packets to a receiver that slept"),
     Metric::new("through", "ratio", "packets that went through a channel"),
-    Metric::new("memory", "KB", "of a process for rings: the mean of what each had at the most"),
+    Metric::new("ring_memory", "KB", "of a process for rings: the mean of what each had at the most"),
     Metric::new("rings", "count", "that a process made: channels, and other shapes of them"),
     Metric::new("declines", "count", "requests that a process declined"),
     Metric::new("shrunk", "count", "channels that a process shrank or ended unasked"),
@@ -326,7 +326,7 @@ fn report(emit: &Emit, number: usize, all: &[Counts]) -> WorkResult {
         emit.samples(number, "through", &ratio(|c| c.through))?;
     }
     let each = |of: fn(&Counts) -> u64| [sum(of) / all.len() as f64];
-    emit.samples(number, "memory", &each(|c| c.most_memory).map(|bytes| bytes / 1024.0))?;
+    emit.samples(number, "ring_memory", &each(|c| c.most_memory).map(|bytes| bytes / 1024.0))?;
     emit.samples(number, "rings", &each(|c| c.opened))?;
     emit.samples(number, "declines", &each(|c| c.declines))?;
     emit.samples(number, "shrunk", &each(|c| c.shrunk))?;
