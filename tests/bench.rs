@@ -378,7 +378,7 @@ fn eager_channels() {
         lines.find(|line| line["metric"] == metric).unwrap()["median"].as_f64().unwrap()
     };
     assert!(of("none", "step_time") > 0.0);
-    assert!(of("64x1024", "through") > 0.0 && of("64x1024", "memory") > 64.0);
+    assert!(of("64x1024", "through") > 0.0 && of("64x1024", "ring_memory") > 64.0);
     let all = ["through", "misses", "longer", "sleeping"].map(|metric| of("64x1024", metric));
     assert!(all.iter().sum::<f64>() < 1.0, "some went before there was a channel");
 }
