@@ -30,9 +30,9 @@ over() {
     for suite in "${suites[@]}"; do cargo test --workspace --test "$suite"; done
     cargo test --workspace --test processes -- "${processes[@]}"
 }
-# Eager channels from the first messages on, with changes of shape, and too little memory for several.
+# Eager channels from the first messages on, with changes of shape, and too little memory for several; beside reads.
 channels() {
-    NMAD_VERBS_CHANNELS="$1" NMAD_VERBS_CHANNELS_AFTER=20 NMAD_VERBS_CHANNELS_WINDOW=50 "${@:2}"
+    NMAD_VERBS_RDMA=20000 NMAD_VERBS_CHANNELS="$1" NMAD_VERBS_CHANNELS_AFTER=20 NMAD_VERBS_CHANNELS_WINDOW=50 "${@:2}"
 }
 # Most of the suites' long messages are shorter than those that adapters read by default.
 NMAD_VERBS_RDMA=20000 over verbs

@@ -15,6 +15,9 @@ use strict::FORBIDDEN;
 /// Both ranks poll all the time, and share what cores a busy machine leaves them.
 const LIMIT: Duration = Duration::from_secs(240);
 
+/// Memory for eager channels.
+const CHANNELS: &str = "NMAD_VERBS_CHANNELS";
+
 /// One look for events, in which nothing may be allocated or freed.
 fn poll(session: &Session) -> bool {
     FORBIDDEN.set(true);
@@ -83,6 +86,10 @@ fn child() {
                 poll_until(session, || send.test());
                 send.wait()?;
             }
+        }
+        if std::env::var(CHANNELS).is_ok_and(|bytes| bytes != "0") {
+            let through = newmad::plumbing::eager_channels::counts().through;
+            assert!(through > 0, "no packet went through an eager channel");
         }
         Ok(())
     };
@@ -193,12 +200,14 @@ fn the_check_works() {
 
 /// In the guest of `ci/verbs.sh`.
 #[test]
-fn nor_does_verbs_whose_adapter_reads_long_messages() {
+fn nor_does_verbs_with_reads_of_long_messages_and_eager_channels() {
     if newmad::plumbing::ports().is_ok_and(|ports| ports.iter().any(|port| port.is_active)) {
-        for from in ["0", "100000"] {
+        for (from, channels) in [("0", "0"), ("100000", "0"), ("100000", "1048576")] {
             let env = [
                 ("NMAD_DRIVER", "verbs"),
                 ("NMAD_VERBS_RDMA", from),
+                (CHANNELS, channels),
+                ("NMAD_VERBS_CHANNELS_AFTER", "20"),
                 ("PIOM_ENABLE_PROGRESSION", "0"),
                 ("MARCEL_MODE", "no-thread"),
             ];

@@ -10,7 +10,7 @@ use super::eager::Eager;
 use super::flow::{MOST, WORDS};
 use super::ibv::{Adapter, Event, Plan, QueuePair};
 use super::peer::READY;
-use super::pieces::READS;
+use super::pieces::READS_OF_LINK;
 use super::supply::Supply;
 use super::{Peer, Verbs};
 use crate::error::{Error, during};
@@ -57,7 +57,7 @@ impl Own {
         reads_from: Option<usize>,
     ) -> Result<(Own, Verbs), Error> {
         let slots = slots.min(MOST.into());
-        let reads = if reads_from.is_some() { READS } else { 0 };
+        let reads = if reads_from.is_some() { READS_OF_LINK } else { 0 };
         let controls = if channels.limit > 0 { CONTROLS } else { 0 };
         let each = 2 * slots + WORDS + controls;
         let plan = Plan { buffer: BUFFER, each, reads, links: size as usize };

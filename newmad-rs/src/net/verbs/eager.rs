@@ -73,7 +73,11 @@ impl Eager {
         unsafe { bytes.copy_to(control.as_mut_ptr()) };
         match Message::decode(&control, self.longest)? {
             message @ (Message::Request(..) | Message::Flushed(_)) => self.come.on_message(message),
-            message => self.out.on_message(message),
+            message => {
+                self.out.on_message(message)?;
+                // The word went before `Done`: without a look, a packet would go to a ring whose receiver sleeps.
+                self.look()
+            }
         }
     }
 

@@ -1,11 +1,13 @@
-//! Whole messages over the driver: two engines in one thread, with links that fail. In the guest of `ci/verbs.sh`.
+//! Whole messages over the driver: two engines in one thread, with links that fail. Packets, slots, words and reads share
+//! their send queues. In the guest of `ci/verbs.sh`.
 
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
+use super::Verbs;
+use super::channels::Count;
 use super::connect::Own;
-use super::tests::{Mapped, ends_with};
-use super::{Settings, Verbs};
+use super::tests::{FEW, Mapped, ends_with};
 use crate::error::{Cause, Error};
 use crate::gate::config::Config;
 use crate::gate::ranks::Ranks;
@@ -31,7 +33,7 @@ struct Pair {
 impl Pair {
     /// `None`: there is no adapter.
     fn new() -> Option<Pair> {
-        let [(first, one), (second, other)] = ends_with(Settings::NONE, READS_FROM)?;
+        let [(first, one), (second, other)] = ends_with(FEW, READS_FROM)?;
         let mut ranks = 0..;
         let cores = [one, other].map(|driver| {
             let config = Config { repairs: true, ..Config::new(THRESHOLD, 1 << 24) };
@@ -99,6 +101,11 @@ impl Pair {
     /// Pieces that were read, on both sides.
     fn reads(&mut self) -> usize {
         (0..2).map(|side| self.driver(side).pieces.as_ref().unwrap().done).sum()
+    }
+
+    /// Packets that went through eager channels, both ways.
+    fn slots(&mut self) -> u64 {
+        (0..2).map(|side| self.driver(side).counts.get(Count::Ring)).sum()
     }
 
     /// Nothing is under way, registered or kept.
@@ -197,6 +204,8 @@ fn messages_of_all_kinds_arrive_and_the_long_ones_are_read() {
     let reads = mix(&mut pair, 600, 1, |_, _| ());
     // A third is that long, of 64 pieces on the average, and some of these are scattered.
     assert!(reads > 600 * 64 / 3 / 2, "{reads} pieces were read");
+    let slots = pair.slots();
+    assert!(slots > 300, "{slots} packets went through channels");
     assert_eq!(pair.links, 1);
 }
 
@@ -220,6 +229,9 @@ fn queue_pairs_that_fail_under_reads_lose_nothing() {
     });
     assert!(faults > 5 && pair.links > faults / 2, "{faults} faults, {} links", pair.links);
     assert!(reads > 200, "{reads} pieces were read");
+    // Each link's channel is asked for anew.
+    let slots = pair.slots();
+    assert!(slots > 20, "{slots} packets went through channels");
 }
 
 /// Each message is registered anew: what is mapped where something was unmapped is sent and received as it is now.

@@ -10,11 +10,12 @@
 //!           connects its own   ◀─ Verdict(address) ─┘
 //!           writes a byte to the socket  ─────────▶ sends from now on
 //! ```
-//! Short packets may go another way, too: into slots of the receiver's memory ([`channels`]).
+//! Short packets may go another way, too: into slots of the receiver's memory ([`channels`]). Long messages may be read
+//! by the receiver's adapter from the sender's memory ([`pieces`]). Packets, writes and reads share a link's send queue.
 //!
 //! *Sleeping*: a thread arms both completion queues, and polls them after that, since of what was over before there is
 //! no notice. The queue of requests to send tells of failures only, unless one of them is waited for: by a packet that
-//! found no slot, or by the end of the session.
+//! found no slot, by the message of a read, or by the end of the session.
 //!
 //! *Failures*: a request that fails, an event of the adapter (the connection manager reads them), the end of the socket.
 //! Each ends the link; the connection manager makes a new one, as over TCP.
@@ -63,7 +64,7 @@ pub(crate) use flow::hostile as hostile_words;
 pub(crate) use ibv::Event;
 use ibv::{Adapter, Completion, Which};
 pub(crate) use peer::Peer;
-use pieces::{PLACES, Pieces, ticket_of};
+use pieces::{PLACES, Pieces, READS_OF_LINK, ticket_of};
 use registrar::{Memory, Registrar};
 
 /// Completions taken at once.
@@ -413,10 +414,11 @@ impl Verbs {
     /// A request to read is over. True: it was not known before.
     fn read_is_over(&mut self, ticket: Ticket, completion: &Completion) -> bool {
         let outcome = completion.outcome();
-        if let Err(errno) = outcome
-            && let Some(peer) = self.links.route(completion.queue_pair())
-        {
-            peer.fail(Cause::Broken(errno));
+        if let Some(peer) = self.links.route(completion.queue_pair()) {
+            peer.has_read();
+            if let Err(errno) = outcome {
+                peer.fail(Cause::Broken(errno));
+            }
         }
         let event = if outcome.is_ok() { RdmaEvent::Read } else { RdmaEvent::Broken };
         let known = self.pieces.as_mut().is_some_and(|pieces| pieces.over(ticket, event));
@@ -424,13 +426,17 @@ impl Verbs {
         known
     }
 
-    /// Posts the reads that wait: those whose memory is registered, as far as there is room.
+    /// Posts the reads that wait: those whose memory is registered, as far as there is room, and a few of each link.
     fn post_reads(&mut self) {
         let Some(pieces) = &mut self.pieces else { return };
         let (before, mut behind) = (pieces.reads(), 0);
         while let Some((peer, read)) = pieces.next_read(behind) {
             behind = read.place + 1;
-            if self.under_way >= self.adapter.capacity() {
+            let link = self.links.peer(peer).filter(|peer| peer.can_read());
+            if link.as_ref().is_some_and(|peer| peer.reads() >= READS_OF_LINK) {
+                continue;
+            }
+            if link.is_some() && self.under_way >= self.adapter.capacity() {
                 // As in `room`.
                 if !std::mem::replace(&mut self.starved, true) {
                     sys::ring(self.wake.as_raw_fd());
@@ -439,10 +445,9 @@ impl Verbs {
             }
             let posts = |peer: &mut Peer| {
                 // SAFETY: `Driver::read`'s caller has lent the memory until the event.
-                let posted = peer.can_read() && unsafe { peer.read(&read) };
-                posted.then(|| peer.pair.number())
+                unsafe { peer.read(&read) }.then(|| peer.pair.number())
             };
-            match self.links.peer(peer).and_then(posts) {
+            match link.and_then(posts) {
                 Some(queue_pair) => {
                     self.under_way += 1;
                     pieces.posted(read.place, queue_pair);

@@ -39,10 +39,13 @@ pub(crate) struct Peer {
     pub(super) pair: QueuePair,
     pub(super) socket: Option<OwnedFd>,
     flow: Flow,
-    /// Requests to send: given to the adapter, and over. A request's slot is its number modulo `slots`.
+    /// Requests to send, which are packets and writes, not reads: given to the adapter, and over. A request's slot is its
+    /// number modulo `slots`.
     posted: usize,
     over: usize,
     slots: usize,
+    /// Reads that are under way.
+    reads: usize,
     /// Bytes of the small packets that are under way by send and receive, by slot; zero for other requests.
     sizes: Box<[u16]>,
     /// By track.
@@ -80,6 +83,7 @@ impl Peer {
             posted: 0,
             over: 0,
             slots,
+            reads: 0,
             sizes: vec![0; slots].into_boxed_slice(),
             arrivals: [VecDeque::with_capacity(room), VecDeque::with_capacity(room)],
             read: 0,
@@ -92,7 +96,7 @@ impl Peer {
         }
     }
 
-    /// Requests to send that are under way.
+    /// Packets and writes that are under way.
     #[inline]
     pub(super) fn under_way(&self) -> usize {
         self.posted - self.over
@@ -134,7 +138,17 @@ impl Peer {
 
     /// Whether messages can be read over it.
     pub(super) fn can_read(&self) -> bool {
-        self.is_open && self.may_send && self.gone.is_none()
+        self.may_post()
+    }
+
+    /// Reads that are under way.
+    pub(super) fn reads(&self) -> usize {
+        self.reads
+    }
+
+    /// A read is over.
+    pub(super) fn has_read(&mut self) {
+        self.reads -= 1;
     }
 
     /// Reads from the peer's memory. False: the link has failed.
@@ -145,6 +159,7 @@ impl Peer {
         // SAFETY: the caller's promise.
         let posted =
             unsafe { self.pair.read(read.number, read.to, read.len, (read.remote, read.key)) };
+        self.reads += usize::from(posted);
         if !posted {
             self.fail(Cause::Broken(libc::EIO));
         }

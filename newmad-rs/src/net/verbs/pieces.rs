@@ -14,8 +14,11 @@ use crate::net::rdma::{Access, RdmaEvent, Ticket};
 
 /// Pieces of a rail that are registered at once.
 pub(super) const PLACES: usize = 384;
-/// Reads of a rail that are under way at once; each link has so many requests for them.
-pub(super) const READS: usize = 16;
+/// Reads of a rail that are under way at once.
+const READS: usize = 16;
+/// Reads of a link that are posted at once: one moves, the other follows without a pause. A queue pair does one read at a
+/// time, and what is posted behind a read that has not begun waits for the one before it.
+pub(super) const READS_OF_LINK: usize = 2;
 /// In the number of a request: it is a read.
 const READ: u64 = 1 << 63;
 

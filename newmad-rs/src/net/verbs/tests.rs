@@ -479,6 +479,75 @@ fn reads_end_soon_after_their_link_is_closed_and_not_before() {
     });
 }
 
+/// Of 40 reads over a link, of which the first ones are posted at once. `answers`: whether the peer does.
+fn many_reads(answers: bool) -> Option<([Verbs; 2], Vec<Mapped>, Vec<Ticket>)> {
+    const LEN: usize = 32 * 1024;
+    let [mut first, mut second] = pair()?;
+    until("the caller's byte", || {
+        second.begin();
+        second.waiting == 0
+    });
+    let mut memory = vec![Mapped::ones(LEN)];
+    let source = register(&mut first, &memory[0], Access::Source);
+    let key = key(&mut first, source);
+    if !answers {
+        first.links.peer(1).unwrap().pair.fail();
+    }
+    let mut targets = vec![];
+    for _ in 0..40 {
+        let to = Mapped::new(LEN, libc::PROT_READ | libc::PROT_WRITE);
+        let target = register(&mut second, &to, Access::Target);
+        // SAFETY: the memory is kept.
+        unsafe { second.read(target, memory[0].0 as u64, key) };
+        memory.push(to);
+        targets.push(target);
+    }
+    Some(([first, second], memory, targets))
+}
+
+#[test]
+fn a_link_has_two_reads_under_way_at_a_time() {
+    let Some(([_first, mut second], memory, targets)) = many_reads(true) else { return };
+    let (mut ends, mut most) = (vec![], 0);
+    until("all reads", || {
+        second.begin();
+        let reads = second.pieces.as_ref().unwrap().reads();
+        assert_eq!(second.links.peer(0).unwrap().reads(), reads);
+        most = most.max(reads);
+        ends.extend(std::iter::from_fn(|| second.rdma_event()));
+        ends.len() == targets.len()
+    });
+    assert_eq!(most, READS_OF_LINK);
+    assert!(ends.iter().all(|&(_, event)| event == RdmaEvent::Read));
+    assert!(memory.iter().all(|to| to.byte(0) == 1));
+    assert_eq!(second.links.peer(0).unwrap().reads(), 0);
+}
+
+#[test]
+fn a_new_link_does_not_count_the_reads_of_the_old_one() {
+    let Some(([_first, mut second], _memory, targets)) = many_reads(false) else { return };
+    until("the posts of reads", || {
+        second.begin();
+        second.links.peer(0).unwrap().reads() == READS_OF_LINK
+    });
+    let Some([(mut caller, _), _]) = ends(Settings::NONE) else { return };
+    let [near, _far] = sockets();
+    let offer = caller.offer().unwrap();
+    let address = offer.address();
+    let link = caller.link(1, near.into(), offer, Some(address), true).unwrap();
+    second.close(0);
+    second.install(0, link).unwrap();
+    assert_eq!(second.links.peer(0).unwrap().reads(), 0);
+    let mut ends = vec![];
+    until("the ends of reads", || {
+        second.begin();
+        ends.extend(std::iter::from_fn(|| second.rdma_event()));
+        ends.len() == targets.len()
+    });
+    assert!(ends.iter().all(|&(_, event)| event == RdmaEvent::Broken));
+    assert_eq!((second.under_way, second.pieces.as_ref().unwrap().counts()), (0, (0, 0, 0)));
+}
+
 #[test]
 fn a_new_link_ends_the_reads_over_the_old_one() {
     let Some(([_first, mut second], _memory, target)) = reading(false) else { return };
@@ -516,7 +585,7 @@ fn a_link_that_is_closed_reads_nothing() {
 }
 
 /// Channels after a few packets.
-const FEW: Settings = Settings {
+pub(super) const FEW: Settings = Settings {
     limit: 1 << 20,
     shrink: Shrink::Normalisation,
     rules: Rules { after: 10, window: 40, reshapes: None, fixed: None },

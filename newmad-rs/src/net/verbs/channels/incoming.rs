@@ -278,14 +278,14 @@ impl Incoming {
     }
 
     /// This process may sleep from now on. Returns when it has to wake up, if the channel needs that.
+    ///
+    /// Invariant: the word says that this process sleeps, also while there is no ring. A ring may be made during the
+    /// sleep, and the word goes before the `Done` that tells of it.
     pub(in crate::net::verbs) fn arm(&mut self, now: u64) -> Option<u64> {
-        if !self.has_ring() {
-            return None;
-        }
         let before = self.word.epoch;
         let until = self.doze.arm(&mut self.word.epoch, now);
         self.word_due |= self.word.epoch != before;
-        Some(until)
+        self.has_ring().then_some(until)
     }
 
     /// This process has polled. True: the word is to say that it does.

@@ -51,6 +51,8 @@ struct World {
     got: u64,
     by_ring: u64,
     now: u64,
+    /// When the receiver that sleeps wakes up by itself.
+    timer: Option<u64>,
     /// Something has come that wakes a sleeper.
     woken: bool,
     opened: u32,
@@ -72,6 +74,7 @@ impl World {
             got: 0,
             by_ring: 0,
             now: 0,
+            timer: None,
             woken: false,
             opened: 0,
         }
@@ -128,14 +131,19 @@ impl World {
             Some(Back::Word(word)) => self.word = word,
             Some(Back::Control(message)) => {
                 self.out.on_message(message).expect("a message of an honest receiver");
+                self.look();
             }
             None => {}
         }
     }
 
+    fn look(&mut self) {
+        self.out.look(Word::of_bits(self.word)).expect("the word of an honest receiver");
+    }
+
     /// What the driver does at the beginning of a round of the sender.
     fn sender_progresses(&mut self) {
-        self.out.look(Word::of_bits(self.word)).expect("the word of an honest receiver");
+        self.look();
         if self.out.take_wake() {
             self.there.push_back(Item::Wake);
         }
@@ -238,9 +246,32 @@ impl World {
         }
     }
 
+    /// All that is under way arrives, both ways; the connection manager's thread works if `makes`.
+    fn exchange(&mut self, makes: bool) {
+        self.sender_progresses();
+        while !self.there.is_empty() {
+            self.arrive(0);
+        }
+        if makes {
+            self.manage(2);
+        }
+        self.receiver_tells();
+        while !self.back.is_empty() {
+            self.arrive_back();
+        }
+        while self.take() {}
+    }
+
+    /// A ring whose receiver polls is replaced, if there is one: the connection manager's thread has not begun.
+    fn wait_for_ring(&mut self) {
+        (0..40).for_each(|_| _ = self.come.polled());
+        self.come.shrink(self.come.shape());
+        (0..3).for_each(|_| self.exchange(false));
+    }
+
     /// The receiver goes to sleep, as a thread does: arms, and looks once more.
     fn sleep(&mut self) {
-        self.come.arm(self.now);
+        self.timer = self.come.arm(self.now);
         self.receiver_tells();
         while self.take() {}
         self.woken = false;
@@ -303,19 +334,28 @@ proptest! {
     /// A receiver that sleeps is woken for every packet, if its sender makes progress; without the timer.
     #[test]
     fn no_sleeper_is_forgotten_by_a_sender_that_makes_progress(
-        rules in rules(), steps in steps(400), picks in steps(60),
+        rules in rules(), steps in steps(400), waits in any::<bool>(), picks in steps(60),
     ) {
         let mut world = World::new(rules);
         for (step, pick) in steps {
             world.step(step, pick);
         }
+        if waits {
+            world.wait_for_ring();
+        }
         world.sleep();
         // The sender sends some more, at any moment.
         for (step, pick) in picks {
             match step % 8 {
-                0..=2 => world.send(usize::from(pick) * 2 + 1),
-                3 | 4 => world.arrive(pick.into()),
-                5 => world.arrive_back(),
+                // Few: a packet that is still under way wakes the receiver for all that came before.
+                0 => world.send(usize::from(pick) + 1),
+                1..=3 => world.arrive(pick.into()),
+                4 | 5 => world.arrive_back(),
+                // The connection manager's thread works while the others sleep.
+                6 => {
+                    world.manage(2);
+                    world.receiver_tells();
+                }
                 _ => world.sender_progresses(),
             }
             if world.woken {
@@ -330,18 +370,27 @@ proptest! {
                 world.sleep();
             }
         }
-        // A handshake that goes on may keep some for the connection manager, whose thread wakes the receiver.
+        // No packet waits for the connection manager: while it makes a ring, they go by send and receive.
         prop_assert_eq!(world.got, world.sent);
     }
 
     /// A sender that sends, and then computes and never looks: the timer finds what was written too late.
     #[test]
-    fn no_sleeper_is_forgotten_by_a_sender_that_computes(rules in rules(), steps in steps(400), more in 0usize..5) {
+    fn no_sleeper_is_forgotten_by_a_sender_that_computes(
+        rules in rules(), steps in steps(400), waits in any::<bool>(), told in 0usize..4, more in 0usize..5,
+    ) {
         let mut world = World::new(rules);
         for (step, pick) in steps {
             world.step(step, pick);
         }
+        if waits {
+            world.wait_for_ring();
+        }
         world.sleep();
+        // The connection manager's thread works meanwhile, and what it says is the last that the sender hears.
+        world.manage(2);
+        world.receiver_tells();
+        (0..told).for_each(|_| world.arrive_back());
         (0..more).for_each(|number| world.send(number * 50 + 1));
         while !world.there.is_empty() {
             world.arrive(3);
@@ -351,35 +400,47 @@ proptest! {
         }
         if world.got < world.sent {
             // Nothing wakes it but the timer, for which it has asked.
-            world.now = world.come.arm(world.now).expect("a sleeper with a ring has a timer");
+            world.now = world.timer.expect("a sleeper with a ring has a timer");
             world.sleep();
         }
         prop_assert_eq!(world.got, world.sent);
     }
 }
 
-/// The test above would see a sleeper that is forgotten: here the wake-up is.
+/// A receiver falls asleep while its ring is replaced, and the new one is made while it sleeps.
+#[test]
+fn a_ring_that_is_made_for_a_sleeper_is_not_taken_for_one_that_is_polled() {
+    let shape = Shape { slots: 4, size: 64 };
+    let rules = Rules { after: 1, window: 100, reshapes: None, fixed: Some(shape) };
+    let mut world = World::new(rules);
+    world.send(1);
+    (0..3).for_each(|_| world.exchange(true));
+    (0..40).for_each(|_| _ = world.come.polled());
+    world.exchange(true);
+    world.sender_progresses();
+    assert_eq!(world.out.route(1), Route::Ring, "the receiver polls");
+    world.wait_for_ring();
+    assert!(!world.come.has_ring() && world.come.has_wish());
+    world.sleep();
+    (0..3).for_each(|_| world.exchange(true));
+    assert!(world.come.has_ring() && !world.woken);
+    assert_eq!(world.out.route(1), Route::Sleeps);
+    world.send(1);
+    world.exchange(true);
+    assert!(world.woken);
+    assert_eq!(world.got, 2);
+}
+
+/// The tests above would see a sleeper that is forgotten: here the wake-up is.
 #[test]
 fn a_sleeper_without_wake_ups_would_be_forgotten() {
     let shape = Shape { slots: 4, size: 64 };
     let rules = Rules { after: 1, window: 100, reshapes: None, fixed: Some(shape) };
     let mut world = World::new(rules);
-    let exchange = |world: &mut World| {
-        world.sender_progresses();
-        while !world.there.is_empty() {
-            world.arrive(0);
-        }
-        world.manage(2);
-        world.receiver_tells();
-        while !world.back.is_empty() {
-            world.arrive_back();
-        }
-        while world.take() {}
-    };
     world.send(1);
-    (0..3).for_each(|_| exchange(&mut world));
+    (0..3).for_each(|_| world.exchange(true));
     (0..40).for_each(|_| _ = world.come.polled());
-    exchange(&mut world);
+    world.exchange(true);
     world.sender_progresses();
     // The receiver falls asleep, and the sender does not know it yet.
     world.sleep();
