@@ -120,7 +120,11 @@ const METRICS: [Metric; 11] = [
     Metric::new("longer", "ratio", "packets longer than a slot"),
     Metric::new("sleeping", "ratio", "packets to a receiver that slept"),
     Metric::new("through", "ratio", "packets that went through a channel"),
-    Metric::new("ring_memory", "KB", "of a process for rings: the mean of what each had at the most"),
+    Metric::new(
+        "ring_memory",
+        "KB",
+        "of a process for rings: the mean of what each had at the most",
+    ),
     Metric::new("rings", "count", "that a process made: channels, and other shapes of them"),
     Metric::new("declines", "count", "requests that a process declined"),
     Metric::new("shrunk", "count", "channels that a process shrank or ended unasked"),
