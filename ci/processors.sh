@@ -8,7 +8,7 @@ set -euo pipefail
 if [ "${1:-}" = started-by-cargo ]; then
     shift
     [ "$CARGO_PKG_NAME" = mad-marcel ] || exit 0
-    echo "$1" >>"$MARCEL_TESTS"
+    echo "$1" >>"$TESTS_THAT_RAN"
     exec "$@"
 fi
 
@@ -17,12 +17,12 @@ triple="$(rustc -vV | sed -n 's/^host: //p' | tr 'a-z-' 'A-Z_')"
 export "CARGO_TARGET_${triple}_RUNNER=$PWD/ci/processors.sh started-by-cargo"
 files=(marcel-rs/tests/*.rs)
 for number; do
-    MARCEL_TESTS="$(mktemp)"
-    export MARCEL_TESTS
-    trap 'rm -f "$MARCEL_TESTS"' EXIT
+    TESTS_THAT_RAN="$(mktemp)"
+    export TESTS_THAT_RAN
+    trap 'rm -f "$TESTS_THAT_RAN"' EXIT
     MARCEL_NVP="$number" cargo test -q --workspace --tests
-    ran="$(wc -l <"$MARCEL_TESTS")"
-    rm "$MARCEL_TESTS"
+    ran="$(wc -l <"$TESTS_THAT_RAN")"
+    rm "$TESTS_THAT_RAN"
     trap - EXIT
     # A file each but one that wants a feature, and the library and the folders beside them.
     [ "$ran" -ge ${#files[@]} ] || { echo "only $ran of marcel's test binaries ran" >&2; exit 1; }
