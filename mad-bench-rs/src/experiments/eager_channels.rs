@@ -283,40 +283,23 @@ fn gather(session: &Session) -> WorkResult<Vec<Counts>> {
 
 const WORDS: usize = 11;
 
-fn words(counts: &Counts) -> [u64; WORDS] {
-    let Counts { through, closed, misses, longer, sleeping, opened, .. } = *counts;
-    let Counts { declines, shrunk, wakes, naps, most_memory, .. } = *counts;
+/// What ranks tell each other of their counts, in one order.
+fn told(counts: &mut Counts) -> [&mut u64; WORDS] {
+    let Counts { through, closed, misses, longer, sleeping, opened, .. } = counts;
+    let Counts { declines, shrunk, wakes, naps, most_memory, .. } = counts;
     [through, closed, misses, longer, sleeping, opened, declines, shrunk, wakes, naps, most_memory]
 }
 
+fn words(counts: &Counts) -> [u64; WORDS] {
+    told(&mut counts.clone()).map(|count| *count)
+}
+
 fn counted(words: [u64; WORDS]) -> Counts {
-    let [
-        through,
-        closed,
-        misses,
-        longer,
-        sleeping,
-        opened,
-        declines,
-        shrunk,
-        wakes,
-        naps,
-        most_memory,
-    ] = words;
-    Counts {
-        through,
-        closed,
-        misses,
-        longer,
-        sleeping,
-        opened,
-        declines,
-        shrunk,
-        wakes,
-        naps,
-        most_memory,
-        ..Counts::default()
+    let mut counts = Counts::default();
+    for (count, word) in told(&mut counts).into_iter().zip(words) {
+        *count = word;
     }
+    counts
 }
 
 fn report(emit: &Emit, number: usize, all: &[Counts]) -> WorkResult {

@@ -573,10 +573,7 @@ impl Engine {
 
     /// Its owner is about to block on it, and on others.
     pub(crate) fn will_wait(&self, request: &Request) {
-        request.set_waiting();
-        if !request.is_short() {
-            self.signals.absence.waits(sys::now_ns);
-        }
+        self.comes_to_wait(request);
         self.feed_if_starved();
     }
 

@@ -119,6 +119,15 @@ impl Engine {
         request.is_short_receive() && self.beside.has(request.peer)
     }
 
+    /// A thread waits for the request from now on.
+    #[inline]
+    pub(super) fn comes_to_wait(&self, request: &Request) {
+        request.set_waiting();
+        if !request.is_short() {
+            self.signals.absence.waits(now_ns);
+        }
+    }
+
     /// Sends the messages that were held for a look of their sender: before that one waits.
     #[inline]
     pub(crate) fn send_held(&self) {
@@ -164,12 +173,9 @@ impl Engine {
     ) {
         let (mut all_short, mut all_beside) = (true, true);
         for request in pending.clone() {
-            request.set_waiting();
+            self.comes_to_wait(request);
             all_short &= request.is_short();
             all_beside &= self.beside.has(request.peer);
-        }
-        if !all_short {
-            self.signals.absence.waits(now_ns);
         }
         if all_beside || manager.is_crowded() {
             return;
@@ -201,12 +207,9 @@ impl Unfinished<'_> {
     fn wait(&self, mut overdue: Option<Overdue>) {
         // SAFETY: `Engine::wait`'s caller owns it and is here.
         let request = unsafe { self.request.as_ref() };
-        request.set_waiting();
+        self.engine.comes_to_wait(request);
         if overdue.is_none() && self.engine.comes_from_beside(request) && marcel::is_green() {
             return self.wait_beside(request);
-        }
-        if !request.is_short() {
-            self.engine.signals.absence.waits(now_ns);
         }
         let hint = if request.capacity >= LONG { Hint::Long } else { Hint::Short };
         let shown = !request.is_short() && !self.engine.doorbells.are_absent();

@@ -22,8 +22,8 @@
 //! Only for sources whose policy allows passing polls.
 //!
 //! Rejected: leaving after some looks in vain, since the peers may ring no more (they did, and the mode began anew; a growing
-//! period costs less than either); a watcher that spins for a while before it sleeps (where processes share the cores it takes the core from
-//! the peer that is waited for); arming late (a thread would have to be there to do it).
+//! period costs less than either); a watcher that spins for a while before it sleeps (where processes share the cores it takes
+//! the core from the peer that is waited for); arming late (a thread would have to be there to do it).
 
 use std::time::{Duration, Instant};
 

@@ -221,16 +221,15 @@ impl Wait<'_> {
         let mut polls = sources.of(self.polled_for(self.question.slot));
         let mut polling = self.driver.begin_polling(&sources, polls);
         let mut until = choice.again.and_then(|time| self.question.waited.checked_add(time));
-        let part = loop {
+        // With the part: whether its polls have found what they were for, if that can be said of them.
+        let (part, lucky) = loop {
             if self.poll_some(&sources, polls) {
                 self.driver.looked(true);
                 self.tell(&sources, &load);
-                self.driver.advisor.history(&sources, &self.question).polled(true);
-                break Part::Done;
+                break (Part::Done, Some(true));
             }
             if self.look() {
-                self.driver.advisor.history(&sources, &self.question).drop_trial();
-                break Part::Expired;
+                break (Part::Expired, None);
             }
             let others = self.hinders_others();
             if others || until.is_some_and(|time| self.question.waited >= time) {
@@ -241,17 +240,10 @@ impl Wait<'_> {
                 }
                 let choice = self.driver.advisor.ask(&sources, &self.question, &load);
                 if choice.method != Method::Poll {
-                    let history = self.driver.advisor.history(&sources, &self.question);
-                    if others {
-                        history.drop_trial()
-                    } else {
-                        history.polled(false)
-                    }
-                    break Part::Sleep(choice);
+                    break (Part::Sleep(choice), (!others).then_some(false));
                 }
                 if others {
-                    self.driver.advisor.history(&sources, &self.question).drop_trial();
-                    break Part::GiveWay;
+                    break (Part::GiveWay, None);
                 }
                 until = choice.again.and_then(|time| self.question.waited.checked_add(time));
             }
@@ -269,6 +261,11 @@ impl Wait<'_> {
                 self.driver.arm(Point::Wait, &sources);
             }
         };
+        let history = self.driver.advisor.history(&sources, &self.question);
+        match lucky {
+            Some(lucky) => history.polled(lucky),
+            None => history.drop_trial(),
+        }
         drop(sources);
         polling.stop_owing(debt); // a sleep that follows arms; after the end the debt is paid
         part

@@ -31,7 +31,7 @@
 //! And waits may be long *because* nobody polls: where the next event answers what this one has caused, each sleep is part of
 //! the next wait. Times do not show that either. So where no poll has paid, one wait in [`TRIAL`] polls for the price of a
 //! sleep; if that finds its event, the next one does as well, and so on, until history has seen what waits are like then.
-//! (Puts to the memory of a rank that waits, over TCP: 85 µs each, for ever; now 22.)
+//! (Puts to the memory of a rank that waits, over TCP: 85 µs each, for ever; now 24 to 48, with what else was found there.)
 //!
 //! All of it is relaxed loads and stores: counts that two waits write at once may be lost, and nothing but the choice
 //! of a duration hangs on them.

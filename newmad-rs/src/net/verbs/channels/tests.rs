@@ -407,9 +407,8 @@ proptest! {
     }
 }
 
-/// A receiver falls asleep while its ring is replaced, and the new one is made while it sleeps.
-#[test]
-fn a_ring_that_is_made_for_a_sleeper_is_not_taken_for_one_that_is_polled() {
+/// A world with a channel, one message, and a receiver of which the sender knows that it polls.
+fn world_whose_receiver_polls() -> World {
     let shape = Shape { slots: 4, size: 64 };
     let rules = Rules { after: 1, window: 100, reshapes: None, fixed: Some(shape) };
     let mut world = World::new(rules);
@@ -418,6 +417,13 @@ fn a_ring_that_is_made_for_a_sleeper_is_not_taken_for_one_that_is_polled() {
     (0..40).for_each(|_| _ = world.come.polled());
     world.exchange(true);
     world.sender_progresses();
+    world
+}
+
+/// A receiver falls asleep while its ring is replaced, and the new one is made while it sleeps.
+#[test]
+fn a_ring_that_is_made_for_a_sleeper_is_not_taken_for_one_that_is_polled() {
+    let mut world = world_whose_receiver_polls();
     assert_eq!(world.out.route(1), Route::Ring, "the receiver polls");
     world.wait_for_ring();
     assert!(!world.come.has_ring() && world.come.has_wish());
@@ -434,14 +440,7 @@ fn a_ring_that_is_made_for_a_sleeper_is_not_taken_for_one_that_is_polled() {
 /// The tests above would see a sleeper that is forgotten: here the wake-up is.
 #[test]
 fn a_sleeper_without_wake_ups_would_be_forgotten() {
-    let shape = Shape { slots: 4, size: 64 };
-    let rules = Rules { after: 1, window: 100, reshapes: None, fixed: Some(shape) };
-    let mut world = World::new(rules);
-    world.send(1);
-    (0..3).for_each(|_| world.exchange(true));
-    (0..40).for_each(|_| _ = world.come.polled());
-    world.exchange(true);
-    world.sender_progresses();
+    let mut world = world_whose_receiver_polls();
     // The receiver falls asleep, and the sender does not know it yet.
     world.sleep();
     world.send(1);
