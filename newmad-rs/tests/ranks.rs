@@ -404,6 +404,7 @@ fn child() {
         "death" => |session: &Session| death(session),
         "leave" => |session: &Session| leave(session),
         "teams" => |session: &Session| death_in_a_team(session),
+        "first" => |session: &Session| first_to_go(session),
         "panic" => |session: &Session| {
             // The second process's first rank.
             session.barrier()?;
@@ -425,7 +426,7 @@ fn child() {
     let ranks = match scenario.as_str() {
         "death" => 8,
         "teams" => 4,
-        "pairs" | "panic" | "leave" => 2,
+        "pairs" | "panic" | "leave" | "first" => 2,
         _ => own,
     };
     let results = newmad::run_ranks(ranks, run);
@@ -547,6 +548,33 @@ fn death_in_a_team(session: &Session) -> Result<(), Error> {
     assert!(world.barrier().wait().is_err());
     println!("rank {rank} got the error");
     Ok(())
+}
+
+/// In the root's process all have a broadcast, and one of them, its root or not, returns before the other process comes to it.
+fn first_to_go(session: &Session) -> Result<(), Error> {
+    const LONG: usize = 1 << 20;
+    let (world, rank) = (session.world()?, session.rank());
+    for _ in 0..20 {
+        world.barrier().wait()?;
+    }
+    let root = std::env::var("ROOT").expect("which rank").parse().expect("a rank");
+    let mut data = vec![u8::from(rank == root); LONG];
+    if rank >= 2 {
+        marcel::sleep(std::time::Duration::from_millis(100));
+    }
+    world.bcast(root, &mut data).wait()?;
+    assert!(data.iter().all(|&byte| byte == 1));
+    println!("rank {rank} has it");
+    Ok(())
+}
+
+#[test]
+fn a_member_that_has_its_broadcast_may_leave_before_other_processes_have_it() {
+    for root in ["0", "1"] {
+        let ended = common::launch("first", 2, &[("ROOT", root)]).succeed(LIMIT);
+        let count: usize = ended.iter().map(|ended| ended.text.matches("has it").count()).sum();
+        assert_eq!(count, 4, "{ended:#?}");
+    }
 }
 
 #[test]

@@ -7,7 +7,9 @@
 //! | allreduce | each leader has its team's | an allreduce | each team has it |
 //!
 //! The other operations go by messages. When the leaders' part fails, the leader revokes the group, and its team learns of it
-//! at the meeting. When a meeting fails, its leader's group is revoked, and the other leaders learn of it there.
+//! at the meeting. When a meeting fails, its leader's group is revoked, and the other leaders learn of it there; but while
+//! a leader gives on what its team has no part in any more (`bcast`: the root's team), only after that: members that are done
+//! may leave.
 //!
 //! Rejected: all operations (gathering and scattering by teams takes memory for what belongs to the team, and most of the
 //! bytes still go between processes).
@@ -148,6 +150,7 @@ impl Group {
                 let (of_root, at) = teams.of[root as usize];
                 let between = Task::Bcast { root: of_root, len };
                 if team == of_root {
+                    let _untold = teams.leaders.as_ref().map(|_| meeting.tells_later());
                     meet(&Task::Bcast { root: at, len })?;
                     return lead(&between, None);
                 }

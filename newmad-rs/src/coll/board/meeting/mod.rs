@@ -28,7 +28,7 @@ mod work;
 use std::any::Any;
 use std::cell::UnsafeCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed, Ordering::SeqCst, fence};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst, fence};
 use std::sync::{OnceLock, Weak};
 
 use pioman::Completion;
@@ -61,12 +61,26 @@ pub(in crate::coll) struct Meeting {
     failure: OnceLock<Failure>,
     /// What is told, too.
     hearer: OnceLock<Weak<dyn Hears>>,
+    /// It is told later.
+    later: AtomicBool,
 }
 
 /// What goes on elsewhere for the members of a meeting, and ends with it.
 pub(in crate::coll) trait Hears: Send + Sync {
     /// The meeting has failed.
     fn hears(&self, failure: Failure);
+}
+
+/// See [`Meeting::tells_later`].
+pub(in crate::coll) struct Later<'a>(&'a Meeting);
+
+impl Drop for Later<'_> {
+    fn drop(&mut self) {
+        self.0.later.store(false, Relaxed);
+        // Pairs with the fence in `fail`: one of the two tells.
+        fence(SeqCst);
+        self.0.tell();
+    }
 }
 
 /// A member's place. The alignment keeps neighbours off its cache lines.
@@ -125,6 +139,7 @@ impl Meeting {
             members: members.into(),
             failure: OnceLock::new(),
             hearer: OnceLock::new(),
+            later: AtomicBool::new(false),
         }
     }
 
@@ -136,8 +151,19 @@ impl Meeting {
         self.tell();
     }
 
+    /// The hearer is told when the result is dropped, if the meeting fails meanwhile: what it goes on with needs no more of the
+    /// members than their next round.
+    pub(in crate::coll) fn tells_later(&self) -> Later<'_> {
+        self.later.store(true, Relaxed);
+        Later(self)
+    }
+
     /// Told twice, the second time does nothing.
     fn tell(&self) {
+        // A member that goes after the next round sees it.
+        if self.later.load(Relaxed) {
+            return;
+        }
         if let (Some(&failure), Some(hearer)) = (self.failure.get(), self.hearer.get())
             && let Some(hearer) = hearer.upgrade()
         {

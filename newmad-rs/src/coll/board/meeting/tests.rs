@@ -1,6 +1,7 @@
 //! Meetings of kernel threads, without sessions.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::*;
@@ -391,4 +392,27 @@ fn a_wait_that_unwinds_ends_the_meeting() {
     let late = meet(1, &|_| unreachable!("it does not wait"));
     let Err(Ended::Failed(failure)) = late else { panic!("it has not failed") };
     assert_eq!(failure, Failure::Revoked { by: 0, gone: false });
+}
+
+/// Told of a failure once it is told.
+struct Heard(std::sync::Mutex<Vec<Failure>>);
+
+impl Hears for Heard {
+    fn hears(&self, failure: Failure) {
+        self.0.lock().unwrap().push(failure);
+    }
+}
+
+#[test]
+fn a_failure_is_told_after_what_needs_no_more_of_the_members() {
+    let (meeting, heard) = (Meeting::new(&[4, 5]), Arc::new(Heard(Default::default())));
+    let hearer: Arc<dyn Hears> = heard.clone();
+    meeting.tells(Arc::downgrade(&hearer));
+    drop(meeting.tells_later());
+    assert_eq!(*heard.0.lock().unwrap(), [], "it has not failed");
+    let later = meeting.tells_later();
+    meeting.departs(5, Cause::Left);
+    assert_eq!(*heard.0.lock().unwrap(), []);
+    drop(later);
+    assert_eq!(*heard.0.lock().unwrap(), [Failure::Died(5, Cause::Left)]);
 }
