@@ -35,15 +35,26 @@ fn ranks(win: &Win, group: &Arc<Group>) -> Result<Vec<u32>, Fault> {
     group.members().iter().map(rank).collect()
 }
 
+/// Tells all; the first fault counts, that of a member that has died already, too.
 fn tell(win: &Win, ranks: &[u32], tag: u32) -> Result<(), Fault> {
-    let (session, tag) = (&win.comm.session, win.comm.internal_tag(tag));
-    for &rank in ranks {
-        let process = win.members[rank as usize].process;
-        if !session.send_at_once(process, tag, &Vec::new())? {
-            session.isend(process, tag, Vec::new())?.on_done(drop);
+    let tag = win.comm.internal_tag(tag);
+    let process = |&rank: &u32| win.members[rank as usize].process;
+    ranks.iter().map(|rank| send(win, process(rank), tag)).fold(Ok(()), Result::and)
+}
+
+fn send(win: &Win, process: u32, tag: u64) -> Result<(), Fault> {
+    let session = &win.comm.session;
+    if session.send_at_once(process, tag, &Vec::new())? {
+        return Ok(());
+    }
+    let sent = session.isend(process, tag, Vec::new())?;
+    match sent.result() {
+        Some(result) => Ok(result.map(drop)?),
+        None => {
+            sent.on_done(drop);
+            Ok(())
         }
     }
-    Ok(())
 }
 
 fn await_all(win: &Win, ranks: &[u32], tag: u32) -> Result<Vec<newmad::Request>, Fault> {

@@ -60,9 +60,14 @@ int main(int argc, char **argv) {
             leave(how);
         }
         code = MPI_Win_start(target, 0, win);
-        /* Gets from shared memory do not ask whether its owner lives; the end of the epoch does. */
-        for (until = MPI_Wtime() + 1; code == MPI_SUCCESS && MPI_Wtime() < until;)
+        /* Gets from shared memory do not ask whether its owner lives; a receive from it does, and the end of the epoch. */
+        MPI_Irecv(mine, 0, MPI_INT, 1, 1, MPI_COMM_WORLD, &request);
+        int lives = MPI_SUCCESS, over;
+        while (code == MPI_SUCCESS && lives == MPI_SUCCESS) {
             code = MPI_Get(mine, N, MPI_INT, 1, 0, N, MPI_INT, win);
+            lives = MPI_Test(&request, &over, MPI_STATUS_IGNORE);
+        }
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
         if (code == MPI_SUCCESS)
             code = MPI_Win_complete(win);
     } else if (is(mode, "wait")) { /* an origin that does not complete */
