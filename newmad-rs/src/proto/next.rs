@@ -210,7 +210,7 @@ impl<D: Driver> Core<D> {
         // A packet to oneself arrives from where it is.
         let places = if to == self.process { &mut parts[..1] } else { &mut parts[..] };
         let moved = request.moved.get();
-        let (count, bytes) = request.gather(moved, limits.mtu, places);
+        let (count, bytes) = request.gather(moved, limits.part(request.capacity), places);
         self.post_message(request, &mut eager(request, bytes), &parts[..count]).then_some(bytes)
     }
 

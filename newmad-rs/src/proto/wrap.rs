@@ -14,6 +14,15 @@ pub(crate) struct Limits {
     pub(crate) waits: bool,
 }
 
+impl Limits {
+    /// Most bytes of one packet of a message of that length. One that takes several goes in equal parts: the receiver copies one
+    /// while the next is on its way.
+    #[inline]
+    pub(crate) fn part(&self, len: usize) -> usize {
+        if len <= self.mtu { self.mtu } else { len.div_ceil(len.div_ceil(self.mtu)) }
+    }
+}
+
 /// The next packet of one message whose bytes are in a row: header and payload.
 #[inline]
 pub(crate) fn wrap(request: Ref, limits: &Limits) -> (Header, Span) {
@@ -30,7 +39,7 @@ pub(crate) fn wrap(request: Ref, limits: &Limits) -> (Header, Span) {
         };
         return (header, Span::EMPTY);
     }
-    let payload = data.part(request.moved.get(), limits.mtu);
+    let payload = data.part(request.moved.get(), limits.part(data.len()));
     (eager(request, payload.len()), payload)
 }
 
@@ -44,4 +53,17 @@ pub(crate) fn eager(request: Ref, bytes: usize) -> Header {
     };
     let Envelope { tag, ends } = request.envelope();
     Header { tag, ends, len: len as u64, payload: bytes as u32, ..Header::new(kind) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_of_several_packets_goes_in_equal_parts() {
+        let limits = Limits { mtu: 1000, threshold: 5000, waits: false };
+        for (len, part) in [(0, 1000), (1000, 1000), (1001, 501), (2000, 1000), (2001, 667)] {
+            assert_eq!(limits.part(len), part, "{len}");
+        }
+    }
 }

@@ -12,8 +12,9 @@ use crate::memory::span::Span;
 use crate::net::packet::{GATHER_MAX_CHECKED, Peek};
 use crate::wire::{Header, LONG, SHORT};
 
-/// Most payload bytes of one packet.
-pub(super) const MTU: usize = 64 * 1024;
+/// Most payload bytes of one packet, which with its header fits into one segment of a connection inside a machine (65,483 bytes).
+/// One of 64 KiB takes a second one of some bytes: half a round trip of 39 µs instead of 20.
+pub(super) const MTU: usize = 65_280;
 const RX: usize = 256 * 1024;
 const TX: usize = MTU + LONG;
 /// Up to this length a message is copied behind its header.
