@@ -112,6 +112,8 @@ pub(crate) struct Engine {
     /// Who holds which ranks.
     ranks: Arc<Ranks>,
     beside: Beside,
+    /// There is no other process.
+    is_alone: bool,
     /// By process: what sends short messages beside the engine.
     leases: Box<[Arc<Lease<InlineLease>>]>,
     doorbells: Doorbells,
@@ -138,6 +140,7 @@ impl Engine {
         let (covered, source) = (Covered::new(), OnceLock::new());
         let own = ranks.of(process).len();
         let beside = ranks.sources_beside(process);
+        let is_alone = ranks.processes() == 1;
         let finders = (own > 1).then(|| Arc::new(Finders::new(own)));
         core.pending.finders = finders.clone();
         let (lock, watching) = (BiasedLock::new(core), AtomicBool::new(false));
@@ -147,6 +150,7 @@ impl Engine {
             signals,
             ranks,
             beside,
+            is_alone,
             leases,
             doorbells,
             watching,
@@ -420,6 +424,10 @@ impl Engine {
         // SAFETY: valid, and not submitted yet.
         let asked = unsafe { request.as_ref() };
         let (short, peer) = (asked.is_short_receive(), asked.peer);
+        let long = !asked.is_short();
+        if long {
+            self.signals.absence.posts(sys::now_ns(), !self.pending());
+        }
         // Not by the count of those outstanding: other threads' requests end, too.
         let begun = |core: &mut Locked<'_>, _| {
             if asked.is_finished() {
@@ -455,6 +463,9 @@ impl Engine {
             Some(false) => {}
             // SAFETY: the caller's promise.
             None => unsafe { self.enqueue(request) },
+        }
+        if long {
+            self.signals.absence.leaves(sys::now_ns());
         }
     }
 

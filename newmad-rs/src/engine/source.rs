@@ -23,6 +23,10 @@ unsafe impl Source for Engine {
 
     #[inline]
     fn poll_at(&self, point: Point) -> bool {
+        // No event comes from elsewhere, and nothing is under way: senders are to find the lock free.
+        if self.is_alone && !self.pending() {
+            return false;
+        }
         let _errno = KeepErrno::new();
         match self.try_lock() {
             Some(mut core) => {

@@ -122,7 +122,10 @@ impl Engine {
     /// A thread waits for the request from now on.
     #[inline]
     pub(super) fn comes_to_wait(&self, request: &Request) {
-        request.set_waiting();
+        // That of a blocking call waits from its submission on, which the lock, or the list, has made known.
+        if !request.is_waiting() {
+            request.set_waiting();
+        }
         if !request.is_short() {
             self.signals.absence.waits(now_ns);
         }

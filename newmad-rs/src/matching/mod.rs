@@ -42,20 +42,22 @@ struct Ends {
 
 const NOTHING: Ends = Ends { head: NONE, tail: NONE };
 
-/// The tables of one rank.
+/// The tables of one rank. What a receive and the message that comes after it need is on the first cache line.
+#[repr(C, align(64))]
 struct Tables {
     posted: Box<[Queue]>,
     posted_any: Box<[Queue]>,
-    posted_masked: Queue,
-    /// Receives in the last two.
+    /// Receives from any source, and those with a mask.
     wild: usize,
     /// One less than the number of buckets.
     mask: usize,
     order: u64,
+    /// Unexpected messages.
+    count: usize,
+    posted_masked: Queue,
     probes: Queue,
     unexpected: [Box<[Ends]>; 3],
     arrivals: u64,
-    count: usize,
 }
 
 /// See the module.

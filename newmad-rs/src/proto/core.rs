@@ -141,7 +141,7 @@ impl<D: Driver> Core<D> {
             deaf: false,
             closed: false,
             parted: true,
-            pending: Pending::new(signals.clone(), tells_apart, beside),
+            pending: Pending::new(signals.clone(), config.threshold, tells_apart, beside),
             signals,
             discard: vec![0; DISCARD].into_boxed_slice(),
         }

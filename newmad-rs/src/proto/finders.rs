@@ -38,12 +38,19 @@ const NAMES: [[&str; 4]; Point::ALL.len()] = [
     ["interrupt own", "interrupt near", "interrupt far", "interrupt elsewhere"],
 ];
 
+/// The figures of one giver, by [`Whose`], on lines of their own: they stay with the core on which it runs.
+#[derive(Default)]
+#[repr(align(128))]
+struct Given([AtomicU64; 4]);
+
 /// No place of the topology.
 const NOWHERE: u8 = u8::MAX;
 
 /// See the module.
 pub(crate) struct Finders {
     found: [[AtomicU64; 4]; Point::ALL.len()],
+    /// What ranks have given in their calls, by the giver's place.
+    given: Box<[Given]>,
     /// By place: the NUMA node of the rank's thread.
     homes: Box<[AtomicU8]>,
     /// By core of the topology: its NUMA node.
@@ -55,6 +62,7 @@ impl Finders {
     pub(crate) fn new(ranks: usize) -> Finders {
         Finders {
             found: [const { [const { AtomicU64::new(0) }; 4] }; Point::ALL.len()],
+            given: (0..ranks).map(|_| Given::default()).collect(),
             homes: (0..ranks).map(|_| AtomicU8::new(NOWHERE)).collect(),
             nodes: Topology::current().map_or_else(|_| Box::default(), |topology| nodes(&topology)),
         }
@@ -74,19 +82,15 @@ impl Finders {
             matches!(point, Point::Wait | Point::Library | Point::Tick | Point::Interrupt);
         let rank = if by_rank { RANK.if_made(Cell::get).unwrap_or(0) } else { 0 };
         let home = self.homes[usize::from(mine)].load(Relaxed);
-        self.add(point, whose(rank == u32::from(mine) + 1, home, self.here()));
+        let whose = whose(rank == u32::from(mine) + 1, home, self.here());
+        add(&self.found[point as usize][whose as usize]);
     }
 
     /// A rank of this process has given its message to a receive of the rank at place `mine`, in a call of its own.
     pub(crate) fn count_given(&self, from: u16, mine: u16) {
         let [giver, home] = [from, mine].map(|place| self.homes[usize::from(place)].load(Relaxed));
-        self.add(Point::Library, whose(from == mine, home, giver));
-    }
-
-    fn add(&self, point: Point, whose: Whose) {
-        let found = &self.found[point as usize][whose as usize];
-        // The lock holder alone writes.
-        found.store(found.load(Relaxed) + 1, Relaxed);
+        let given = &self.given[usize::from(from)].0;
+        add(&given[whose(from == mine, home, giver) as usize]);
     }
 
     /// The NUMA node of the calling thread.
@@ -97,15 +101,24 @@ impl Finders {
 
     /// Gives the figures that are not 0, with their names, to `each`.
     pub(crate) fn tell(&self, each: &mut dyn FnMut(&'static str, u64)) {
-        for (names, found) in NAMES.iter().zip(&self.found) {
-            for (name, found) in names.iter().zip(found) {
-                let found = found.load(Relaxed);
+        let given = |whose: usize| -> u64 {
+            self.given.iter().map(|given| given.0[whose].load(Relaxed)).sum()
+        };
+        for ((point, names), found) in Point::ALL.iter().zip(NAMES).zip(&self.found) {
+            for (whose, name) in names.into_iter().enumerate() {
+                let in_calls = if *point == Point::Library { given(whose) } else { 0 };
+                let found = found[whose].load(Relaxed) + in_calls;
                 if found > 0 {
                     each(name, found);
                 }
             }
         }
     }
+}
+
+/// Counts one more. The lock holder alone writes.
+fn add(figure: &AtomicU64) {
+    figure.store(figure.load(Relaxed) + 1, Relaxed);
 }
 
 fn whose(own: bool, home: u8, here: u8) -> Whose {

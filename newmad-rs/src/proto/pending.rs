@@ -20,10 +20,13 @@ pub(crate) struct Pending {
     /// without them.
     from_beside: usize,
     beside: Beside,
-    /// Of the others, those whose owners ask for their ends; of those, the short ones, and of those the receives.
+    /// Of the others, those whose owners ask for their ends; of those, the short ones, and the receives for which nobody needs
+    /// to be woken.
     attended: usize,
     short: usize,
-    short_receives: usize,
+    ignorable: usize,
+    /// The longest message that leaves without being asked for.
+    unasked: usize,
     /// Whether the peers of a rail tell apart for what they ring.
     tells_apart: bool,
     spell: u64,
@@ -38,7 +41,13 @@ pub(crate) struct Pending {
 }
 
 impl Pending {
-    pub(crate) fn new(signals: Arc<Signals>, tells_apart: bool, beside: Beside) -> Pending {
+    /// Messages up to `unasked` bytes leave without being asked for.
+    pub(crate) fn new(
+        signals: Arc<Signals>,
+        unasked: usize,
+        tells_apart: bool,
+        beside: Beside,
+    ) -> Pending {
         Pending {
             signals,
             outstanding: 0,
@@ -46,7 +55,8 @@ impl Pending {
             beside,
             attended: 0,
             short: 0,
-            short_receives: 0,
+            ignorable: 0,
+            unasked,
             tells_apart,
             spell: 0,
             watched_for: Rings::NONE,
@@ -69,7 +79,19 @@ impl Pending {
             self.spell += 1;
             self.watched_for = Rings::NONE;
         }
+        request.is_ignorable.set(self.is_ignorable(request));
         self.tally(request, true);
+    }
+
+    /// Whether nobody needs to be woken for the request: it is a short receive; or one of a message that comes without being
+    /// asked for, whose owner, as it has done before, will wait at once.
+    #[inline]
+    fn is_ignorable(&self, request: Ref) -> bool {
+        request.is_short_receive()
+            || request.op == Op::Recv
+                && !self.tells_apart
+                && request.capacity <= self.unasked
+                && self.signals.absence.is_expected_to_be_short()
     }
 
     /// The lock holder looks for events at this point.
@@ -108,7 +130,7 @@ impl Pending {
         if request.attended.replace(false) && !self.is_from_beside(request) {
             self.attended -= 1;
             self.short -= usize::from(request.is_short());
-            self.short_receives -= usize::from(request.is_short_receive());
+            self.ignorable -= usize::from(request.is_ignorable.get());
             self.publish();
         }
     }
@@ -138,7 +160,7 @@ impl Pending {
         if outstanding > self.attended {
             return Rings::ALL;
         }
-        let ignores = outstanding == self.short_receives && !self.tells_apart;
+        let ignores = outstanding == self.ignorable && !self.tells_apart;
         match (outstanding == 0 || ignores, backlog) {
             (true, _) => Rings::NONE,
             (_, false) => Rings::CONTROL,
@@ -155,13 +177,14 @@ impl Pending {
         };
         self.outstanding = by(self.outstanding, true);
         if self.is_from_beside(request) {
+            // What is published is without these: the line stays with the cores that read it.
             self.from_beside = by(self.from_beside, true);
-            return self.publish();
+            return;
         }
         let attended = request.attended.get();
         self.attended = by(self.attended, attended);
         self.short = by(self.short, attended && request.is_short());
-        self.short_receives = by(self.short_receives, attended && request.is_short_receive());
+        self.ignorable = by(self.ignorable, attended && request.is_ignorable.get());
         self.publish();
     }
 
@@ -174,7 +197,7 @@ impl Pending {
     fn publish(&self) {
         let outstanding = self.outstanding - self.from_beside;
         self.signals.outstanding.store(outstanding, Ordering::Relaxed);
-        let ignorable = if self.tells_apart { 0 } else { self.short_receives };
+        let ignorable = if self.tells_apart { 0 } else { self.ignorable };
         self.signals.unattended.store(outstanding > ignorable, Ordering::Relaxed);
     }
 }

@@ -103,67 +103,77 @@ pub(crate) enum Outcome {
     Closed,
 }
 
-/// See the module.
+/// See the module. The order of the fields is that in which a short message between two cores uses their lines: the spinning
+/// owner reads the second one only, and the sender's core writes that once, at the end.
+#[repr(C, align(64))]
 pub(crate) struct Request {
-    /// Its place on the submission list.
-    submitted: AtomicPtr<Request>,
+    // Fixed when submitted, or the engine's.
+    /// Of its queue, and of its chain in the table: theirs alone.
+    next: Cell<Option<Ref>>,
+    prev: Cell<Option<Ref>>,
+    pub(crate) tag: u64,
+    /// Bits of the tag that count; `EXACT` unless it is a receive, or a probe, of several tags.
+    pub(crate) mask: u64,
+    buffer: *mut u8,
+    pub(crate) capacity: usize,
+    pub(crate) order: Cell<u64>,
+    /// A rank, or [`ANY_SOURCE`].
+    pub(crate) peer: u32,
+    /// The place of the owner's rank in its process.
+    pub(crate) mine: Cell<u16>,
+    pub(crate) op: Op,
+    pub(crate) place: Cell<Place>,
+
+    // Its end.
     pub(crate) done: Completion,
+    /// Tag of the message that it got, if several would have done.
+    pub(crate) matched: Cell<u64>,
+    pub(crate) message: Cell<usize>,
+    outcome: Cell<Outcome>,
+    /// The rank whose message it gets.
+    pub(crate) source: Cell<u32>,
     finished: AtomicBool,
     waiting: AtomicBool,
     watched: AtomicBool,
     /// A receive from any rank whose owner is to look at the ranks that have failed: see `proto/bans.rs`.
     alarmed: AtomicBool,
-    /// A ban alarms its owner, and does not end it. Fixed when submitted.
-    pub(crate) stays: bool,
+    nudged: Cell<bool>,
     /// Its owner asks for its end, and each time polls: no thread has to be told, or woken. The engine's.
     pub(crate) attended: Cell<bool>,
-    // Fixed when submitted.
-    pub(crate) op: Op,
-    /// The place of the owner's rank in its process.
-    pub(crate) mine: Cell<u16>,
-    /// A rank, or [`ANY_SOURCE`].
-    pub(crate) peer: u32,
-    pub(crate) tag: u64,
-    /// Bits of the tag that count; `EXACT` unless it is a receive, or a probe, of several tags.
-    pub(crate) mask: u64,
+    /// Nobody needs to be woken for it while its owner asks for its end. The engine's, fixed when it begins.
+    pub(crate) is_ignorable: Cell<bool>,
+    /// A ban alarms its owner, and does not end it. Fixed when submitted.
+    pub(crate) stays: bool,
     /// It ends only when a receive has matched it.
     synchronous: Cell<bool>,
     /// How urgent it is; 0 unless told otherwise.
     pub(crate) priority: i8,
-    buffer: *mut u8,
-    pub(crate) capacity: usize,
-    /// Where the bytes lie if that is not in a row at `buffer`.
-    layout: Option<Layout>,
-    // The engine's.
-    /// Of its queue, and of its chain in the table: theirs alone.
-    next: Cell<Option<Ref>>,
-    prev: Cell<Option<Ref>>,
-    pub(crate) place: Cell<Place>,
+    /// The receiver has everything, but a link holds a piece that is not sent whole.
+    pub(crate) over: Cell<bool>,
+
+    // What long messages, probes and links need.
+    /// Its place on the submission list.
+    submitted: AtomicPtr<Request>,
     chain: Cell<Option<Ref>>,
     pub(crate) id: Cell<u64>,
-    pub(crate) order: Cell<u64>,
     pub(crate) moved: Cell<usize>,
     pub(crate) total: Cell<usize>,
     pub(crate) remote: Cell<u64>,
     pub(crate) remote_id: Cell<u64>,
-    pub(crate) owes: Cell<Owes>,
     /// The process that it is sent to, or whose message it gets, and the peer's place there.
     pub(crate) gate: Cell<u32>,
     pub(crate) theirs: Cell<u16>,
-    /// The rank whose message it gets.
-    pub(crate) source: Cell<u32>,
-    /// Tag of the message that it got, if several would have done.
-    pub(crate) matched: Cell<u64>,
-    pub(crate) message: Cell<usize>,
-    /// What was sent, or has come, of a large message.
-    pub(crate) parts: Parts,
-    /// The receiver has everything, but a link holds a piece that is not sent whole.
-    pub(crate) over: Cell<bool>,
+    pub(crate) owes: Cell<Owes>,
     /// The cell of the message that a probe has taken hold of, or that is to be received.
     pub(crate) held: Cell<Option<u32>>,
-    nudged: Cell<bool>,
-    outcome: Cell<Outcome>,
+    /// Where the bytes lie if that is not in a row at `buffer`, which is null then.
+    layout: Option<Layout>,
+    /// What was sent, or has come, of a large message.
+    pub(crate) parts: Parts,
 }
+
+#[cfg(not(loom))]
+const _: () = assert!(core::mem::offset_of!(Request, done) == 64);
 
 // SAFETY: the buffer is memory that the handle keeps alive and exclusive until `finished`; the cells belong to
 // one phase's owner at a time (module documentation), and phases change hands through the lock, the
@@ -190,6 +200,7 @@ impl Request {
             alarmed: AtomicBool::new(false),
             stays: false,
             attended: Cell::new(false),
+            is_ignorable: Cell::new(false),
             op,
             mine: Cell::new(0),
             peer,
@@ -533,7 +544,10 @@ impl Ref {
     pub(crate) fn store(self, offset: usize, data: Span) {
         let room = self.capacity.saturating_sub(offset);
         let part = data.part(0, room);
-        if let Some(layout) = &self.layout {
+        // Its address first: the layout is on another line.
+        if self.buffer.is_null()
+            && let Some(layout) = &self.layout
+        {
             // SAFETY: as below, by `Request::scattered`.
             unsafe { layout.copy_in(offset, part) }
         } else if part.len() > 0 {

@@ -59,9 +59,22 @@ const FIRST: u32 = 1;
 /// The same after many revocations.
 const MOST: u32 = FIRST << 10;
 
+/// Alone on its cache lines: what is read before the lock is taken, here and in what the lock is a part of, does not wander
+/// with it from core to core.
+#[repr(align(128))]
+struct Alone<T>(T);
+
+impl<T> Deref for Alone<T> {
+    type Target = T;
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
 /// See the module's description.
 pub struct BiasedLock<T: Delegated> {
-    word: AtomicU64,
+    word: Alone<AtomicU64>,
     /// Biases are given.
     biasing: AtomicBool,
     /// The last holder, by slot, and how often in a row; written by holders.
@@ -86,7 +99,7 @@ impl<T: Delegated> BiasedLock<T> {
     /// A free lock, without a bias.
     pub fn new(value: T) -> Self {
         BiasedLock {
-            word: AtomicU64::new(0),
+            word: Alone(AtomicU64::new(0)),
             biasing: AtomicBool::new(false),
             last: AtomicU32::new(u32::MAX),
             row: AtomicU32::new(0),
