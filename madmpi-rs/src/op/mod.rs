@@ -73,7 +73,7 @@ fn bad(op: MPI_Op) -> Fault {
 pub(crate) fn packed_operator(op: &Op, datatype: &Ref<Datatype>) -> Result<Operator, Fault> {
     match op {
         Op::Predefined(predefined) => {
-            Ok(Operator::new(datatype.size, true, predefined.kernel(datatype)?))
+            Ok(Operator::plain(datatype.size, true, predefined.kernel(datatype)?))
         }
         Op::User(user) => {
             let (user, of) = (user.clone(), datatype.share());

@@ -94,7 +94,7 @@ impl State {
         receives: bool,
         submit: impl FnOnce(&mut RawRequest, Trusted) -> Result<(), newmad::Error>,
     ) -> Result<(), Fault> {
-        if Arc::get_mut(&mut self.raw).is_none() {
+        if Arc::strong_count(&self.raw) > 1 {
             self.raw = Arc::new(RawRequest::idle()); // a waiter of the last message is about to leave
         }
         let Some(raw) = Arc::get_mut(&mut self.raw) else {

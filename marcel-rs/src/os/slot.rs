@@ -16,13 +16,13 @@
 //! Rejected: the number of the virtual processor (plain kernel threads wait and poll as well); the processor number of
 //! `rseq` (a thread may be moved between reading it and counting).
 
-use std::cell::Cell;
+use std::ptr::{null_mut, without_provenance_mut};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 use std::sync::{Once, OnceLock};
 
 use crate::os::signal::AllBlocked;
 use crate::os::this_thread;
-use crate::os::words::anew;
+use crate::os::words::{self, SLOT};
 
 /// How many kernel threads may have a slot at a time.
 pub const SLOTS: usize = 128;
@@ -35,9 +35,10 @@ const NONE: u32 = u32::MAX;
 static KEY: AtomicU32 = AtomicU32::new(NONE);
 static TAKEN: [AtomicU64; SLOTS / 64] = [const { AtomicU64::new(0) }; SLOTS / 64];
 
-thread_local! {
-    /// One more than the slot.
-    static SLOT: Cell<u32> = const { Cell::new(0) };
+/// One more than the calling kernel thread's slot; 0: it has none.
+#[inline(always)]
+fn own() -> usize {
+    words::get::<SLOT>().addr()
 }
 
 /// Makes slots available; until then no thread has one. Runtimes and I/O managers call it when they are built.
@@ -59,12 +60,11 @@ pub fn prepare() {
 ///
 /// # Context
 /// Anywhere, signal handlers included. What is done with the answer on a green thread is done before that can switch.
-#[inline(never)]
+#[inline]
 pub fn current() -> Option<usize> {
-    anew();
-    match SLOT.with(Cell::get) {
+    match own() {
         0 => claim(),
-        slot => Some(slot as usize - 1),
+        slot => Some(slot - 1),
     }
 }
 
@@ -146,9 +146,9 @@ fn claim() -> Option<usize> {
     }
     // A handler in between might claim another slot, which would never be given back.
     let _blocked = AllBlocked::new();
-    let claimed = SLOT.with(Cell::get);
+    let claimed = own();
     if claimed != 0 {
-        return Some(claimed as usize - 1);
+        return Some(claimed - 1);
     }
     let slot = TAKEN.iter().enumerate().find_map(|(at, word)| {
         let free = |taken: u64| (taken != u64::MAX).then(|| taken | (taken + 1));
@@ -157,7 +157,7 @@ fn claim() -> Option<usize> {
     })?;
     // SAFETY: a key of ours; its value only has to be other than null.
     unsafe { libc::pthread_setspecific(key, std::ptr::without_provenance(slot + 1)) };
-    SLOT.with(|own| own.set(slot as u32 + 1));
+    words::set::<SLOT>(without_provenance_mut(slot + 1));
     let owner = set_owner(slot);
     if let Some(tell) = ON_CLAIM.get() {
         tell(owner);
@@ -168,7 +168,7 @@ fn claim() -> Option<usize> {
 /// The kernel thread ends. (Should another key's destructor ask for a slot after this, it is called once more.)
 extern "C" fn give_back(value: *mut libc::c_void) {
     let slot = value.addr() - 1;
-    SLOT.with(|own| own.set(0));
+    words::set::<SLOT>(null_mut());
     TAKEN[slot / 64].fetch_and(!(1 << (slot % 64)), Release);
 }
 

@@ -12,12 +12,14 @@
 //!
 //! On other machines they are thread-locals as any. Signal handlers may read them in both cases.
 
-/// The virtual processor that the kernel thread is, the thread that it runs, its worker, and whether a handler runs.
+/// The virtual processor that the kernel thread is, the thread that it runs, its worker, whether a handler runs, and one more
+/// than its slot.
 pub(crate) const VP: usize = 0;
 pub(crate) const TCB: usize = 1;
 pub(crate) const WORKER: usize = 2;
 pub(crate) const IN_TICK: usize = 3;
-const COUNT: usize = 4;
+pub(crate) const SLOT: usize = 4;
+const COUNT: usize = 5;
 
 #[cfg(all(target_arch = "x86_64", target_os = "linux", target_env = "gnu", not(miri)))]
 mod imp {
@@ -86,7 +88,7 @@ mod imp {
     use std::cell::Cell;
     use std::ptr::null_mut;
 
-    use super::{COUNT, anew};
+    use super::COUNT;
 
     thread_local! {
         static WORDS: [Cell<*mut ()>; COUNT] = const { [const { Cell::new(null_mut()) }; COUNT] };
@@ -95,7 +97,9 @@ mod imp {
     /// The calling kernel thread's word.
     #[inline(never)]
     pub(crate) fn get<const WORD: usize>() -> *mut () {
-        anew();
+        // No instruction, but an effect, as far as the compiler knows: no result of the function is used twice.
+        // SAFETY: it does nothing.
+        unsafe { std::arch::asm!("", options(nostack, preserves_flags)) };
         WORDS.with(|words| words[WORD].get())
     }
 
@@ -104,13 +108,6 @@ mod imp {
     pub(crate) fn set<const WORD: usize>(value: *mut ()) {
         WORDS.with(|words| words[WORD].set(value));
     }
-}
-
-/// A function that calls this has an effect, as far as the compiler knows: no result of it is used twice.
-#[inline(always)]
-pub(crate) fn anew() {
-    // SAFETY: no instruction.
-    unsafe { std::arch::asm!("", options(nostack, preserves_flags)) };
 }
 
 pub(crate) use imp::{get, set};

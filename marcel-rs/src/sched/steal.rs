@@ -50,6 +50,10 @@ impl Reachable<'_> {
             return None;
         }
         let injector = worker.shared.injector(worker.kind(), priority);
+        // To steal from an empty one costs a fence. A worker that is about to sleep looks again, after one of its own.
+        if injector.is_empty() {
+            return None;
+        }
         let tcb = steal(injector)?;
         if !injector.is_empty() {
             self.wake_next();
@@ -71,7 +75,10 @@ impl Reachable<'_> {
         }
         let shared = &self.worker.shared;
         if shared.is_special()
-            && let Some(tcb) = shared.bound_to(&self.worker.place.path).find_map(steal)
+            && let Some(tcb) = shared
+                .bound_to(&self.worker.place.path)
+                .filter(|queue| !queue.is_empty())
+                .find_map(steal)
         {
             return Some(tcb);
         }

@@ -460,6 +460,7 @@ impl Worker {
 /// What the running thread, or the I/O manager, asks of its worker.
 impl Here {
     /// Whether woken or yielding threads wait in its queues.
+    #[inline]
     pub(crate) fn has_runnable(self) -> bool {
         self.has_mail() || self.with(|core| core.order.len() > 0) == Some(true)
     }

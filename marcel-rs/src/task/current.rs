@@ -97,6 +97,7 @@ pub fn current_sleeper() -> Option<&'static Sleeper> {
 }
 
 /// Whether other green threads wait for the caller's virtual processor to run them.
+#[inline]
 pub fn others_runnable() -> bool {
     worker::current().is_some_and(Here::has_runnable)
 }

@@ -97,13 +97,19 @@ impl<T: Element, const N: usize> Sealed for [T; N] {
 }
 impl<T: Element, const N: usize> Element for [T; N] {}
 
+type Shared = dyn Fn(&[u8], &mut [u8]) + Send + Sync;
+
 /// `into[i] = left[i] op into[i]` for all elements of two byte strings of the same length.
-type Apply = dyn Fn(&[u8], &mut [u8]) + Send + Sync;
+#[derive(Clone)]
+enum Apply {
+    Plain(fn(&[u8], &mut [u8])),
+    Shared(Arc<Shared>),
+}
 
 /// An operator over bytes: what reductions use inside, and what bindings to other languages make.
 #[derive(Clone)]
 pub struct Operator {
-    pub(super) apply: Arc<Apply>,
+    apply: Apply,
     pub(super) element: usize,
     pub(super) commutative: bool,
     pub(super) in_calls: bool,
@@ -113,10 +119,10 @@ impl Operator {
     /// Makes one of both, which is kept on that side.
     pub(super) fn combine(&self, left: &mut [u8], right: &mut [u8], keep: Side) {
         match keep {
-            Side::Right => (self.apply)(left, right),
-            Side::Left if self.commutative => (self.apply)(right, left),
+            Side::Right => self.apply(left, right),
+            Side::Left if self.commutative => self.apply(right, left),
             Side::Left => {
-                (self.apply)(left, right);
+                self.apply(left, right);
                 left.copy_from_slice(right);
             }
         }
@@ -129,7 +135,25 @@ impl Operator {
         commutative: bool,
         apply: impl Fn(&[u8], &mut [u8]) + Send + Sync + 'static,
     ) -> Operator {
-        Operator { apply: Arc::new(apply), element: element.max(1), commutative, in_calls: false }
+        Operator::of(Apply::Shared(Arc::new(apply)), element, commutative)
+    }
+
+    /// As [`Operator::new`], of a function without state: nothing is allocated, here and for each clone.
+    pub fn plain(element: usize, commutative: bool, apply: fn(&[u8], &mut [u8])) -> Operator {
+        Operator::of(Apply::Plain(apply), element, commutative)
+    }
+
+    fn of(apply: Apply, element: usize, commutative: bool) -> Operator {
+        Operator { apply, element: element.max(1), commutative, in_calls: false }
+    }
+
+    /// `into[i] = left[i] op into[i]`.
+    #[inline]
+    pub(super) fn apply(&self, left: &[u8], into: &mut [u8]) {
+        match &self.apply {
+            Apply::Plain(apply) => apply(left, into),
+            Apply::Shared(apply) => apply(left, into),
+        }
     }
 
     /// Has it called inside calls of the program only, one call of such operators of the session at a time: for
@@ -275,7 +299,7 @@ mod tests {
 
     fn apply<T: Element>(op: &Op<T>, a: T, b: T) -> T {
         let (left, mut into) = (as_bytes(&[a]).to_vec(), as_bytes(&[b]).to_vec());
-        (op.bytes.apply)(&left, &mut into);
+        op.bytes.apply(&left, &mut into);
         T::load(&into)
     }
 

@@ -225,7 +225,7 @@ fn local(operator: &Operator, rank: &mut Rank, action: Action) {
     match action {
         Action::Combine { left, right, keep } => {
             let left_bytes = rank.bytes(left).to_vec();
-            (operator.apply)(&left_bytes, rank.bytes_mut(right));
+            operator.apply(&left_bytes, rank.bytes_mut(right));
             if keep == Side::Left {
                 let result = rank.bytes(right).to_vec();
                 rank.bytes_mut(left).copy_from_slice(&result);
@@ -333,7 +333,7 @@ fn values(rank: usize, count: usize) -> Vec<u8> {
 fn fold(op: &Op<Pairs>, from: usize, to: usize, count: usize) -> Vec<u8> {
     let mut sum = values(to - 1, count);
     for rank in (from..to - 1).rev() {
-        (op.bytes.apply)(&values(rank, count), &mut sum);
+        op.bytes.apply(&values(rank, count), &mut sum);
     }
     sum
 }

@@ -506,7 +506,7 @@ impl Exchange<'_> {
                         std::slice::from_raw_parts_mut(to, part.len),
                     )
                 };
-                let combined = catch_unwind(AssertUnwindSafe(|| (operator.apply)(left, right)));
+                let combined = catch_unwind(AssertUnwindSafe(|| operator.apply(left, right)));
                 combined.map_err(Ended::Panicked)?;
             }
             sum = Some(to);

@@ -100,7 +100,7 @@ impl Group {
         let from = if in_place { into.cast_const() } else { memory.input.cast() };
         let place = if meeting.is_divided() { None } else { marcel::current_vp() };
         let place = place.map_or(0, |vp| std::ptr::from_ref(vp).addr());
-        let deposit = Deposit { task, operator, from, into, in_place, place };
+        let deposit = Deposit::new(task, operator, (from, into), in_place, place);
         let wait = |end: &Completion| self.wait_there(end);
         // SAFETY: the caller's promise; the caller has the group's turn.
         let ended = unsafe { meeting.meet(seat as usize, &deposit, &wait) };

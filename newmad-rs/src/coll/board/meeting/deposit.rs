@@ -1,5 +1,7 @@
 //! What members bring to a meeting, and whether it fits together.
 
+use std::mem::{Discriminant, discriminant};
+
 use crate::coll::operator::Operator;
 use crate::coll::task::{Blocks, Task};
 
@@ -14,6 +16,48 @@ pub(in crate::coll) struct Deposit<'a> {
     pub(in crate::coll) in_place: bool,
     /// Where the member's thread runs, in the first round: members at one place wake each other. 0: nowhere.
     pub(in crate::coll) place: usize,
+    alike: Alike,
+}
+
+impl<'a> Deposit<'a> {
+    pub(in crate::coll) fn new(
+        task: &'a Task,
+        operator: Option<&'a Operator>,
+        (from, into): (*const u8, *mut u8),
+        in_place: bool,
+        place: usize,
+    ) -> Deposit<'a> {
+        let alike = Alike::of(task, operator);
+        Deposit { task, operator, from, into, in_place, place, alike }
+    }
+}
+
+/// What has to be the same at all members, by value: their tasks and operators are on their stacks, which the last to come
+/// would fetch from other cores.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Alike {
+    task: Discriminant<Task>,
+    root: u32,
+    len: usize,
+    inclusive: bool,
+    element: usize,
+}
+
+impl Alike {
+    fn of(task: &Task, operator: Option<&Operator>) -> Alike {
+        let (root, len, inclusive) = match *task {
+            Task::Bcast { root, len } | Task::Reduce { root, len } => (root, len, false),
+            Task::Allreduce { len } => (0, len, false),
+            Task::Scan { len, inclusive } => (0, len, inclusive),
+            Task::Gather { root, .. } | Task::Scatter { root, .. } => (root, 0, false),
+            Task::Barrier
+            | Task::Allgather { .. }
+            | Task::Alltoall { .. }
+            | Task::ReduceScatter { .. } => (0, 0, false),
+        };
+        let element = operator.map_or(0, |operator| operator.element);
+        Alike { task: discriminant(task), root, len, inclusive, element }
+    }
 }
 
 /// Two members that do not fit together: `taker` expects so many bytes of `giver`, and finds others.
@@ -34,16 +78,17 @@ pub(super) trait Deposits {
 /// The first two members that do not fit together. Without any, each copy between members has one length on both sides.
 pub(super) fn misfit(all: &impl Deposits) -> Option<Misfit> {
     let first = all.get(0);
-    let element = |deposit: &Deposit<'_>| deposit.operator.map_or(0, |operator| operator.element);
     for rank in 1..all.count() {
         let other = all.get(rank);
-        let misfit = |expected, found| Some(Misfit { taker: 0, giver: rank, expected, found });
-        if !is_alike(first.task, other.task) {
-            return misfit(length(first.task), length(other.task));
+        let (mine, theirs) = (first.alike, other.alike);
+        if mine == theirs {
+            continue;
         }
-        if element(&first) != element(&other) {
-            return misfit(element(&first), element(&other));
-        }
+        let (expected, found) = match (Alike { element: theirs.element, ..mine }) == theirs {
+            true => (mine.element, theirs.element),
+            false => (length(first.task), length(other.task)),
+        };
+        return Some(Misfit { taker: 0, giver: rank, expected, found });
     }
     match first.task {
         Task::Gather { root, .. } => with_root(all, *root as usize, false),
@@ -64,18 +109,6 @@ pub(super) fn misfit(all: &impl Deposits) -> Option<Misfit> {
                 _ => None,
             }
         }
-    }
-}
-
-/// The same operation with the same root, and the same length where there is one.
-fn is_alike(one: &Task, other: &Task) -> bool {
-    match (one, other) {
-        (Task::Gather { root, .. }, Task::Gather { root: other, .. })
-        | (Task::Scatter { root, .. }, Task::Scatter { root: other, .. }) => root == other,
-        (Task::Allgather { .. }, Task::Allgather { .. })
-        | (Task::Alltoall { .. }, Task::Alltoall { .. })
-        | (Task::ReduceScatter { .. }, Task::ReduceScatter { .. }) => true,
-        _ => one == other,
     }
 }
 

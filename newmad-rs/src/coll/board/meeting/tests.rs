@@ -55,7 +55,7 @@ fn each(
                     let operator = operator.as_ref();
                     // Two places, and some members nowhere.
                     let place = me % 3;
-                    let deposit = Deposit { task: &task, operator, from, into, in_place, place };
+                    let deposit = Deposit::new(&task, operator, (from, into), in_place, place);
                     let wait = |end: &Completion| end.latch().wait("a test");
                     // SAFETY: the buffers are here, and as long as the task says.
                     let met = unsafe { meeting.meet(me, &deposit, &wait) };
@@ -79,7 +79,7 @@ fn combined(ranks: Range, at: usize, len: usize) -> Vec<u8> {
     let mut all = ranks.map(|rank| values(rank, at + len)[at..].to_vec());
     let Some(mut sum) = all.next() else { return Vec::new() };
     for mut next in all {
-        (operator.apply)(&sum, &mut next);
+        operator.apply(&sum, &mut next);
         sum = next;
     }
     sum
@@ -341,8 +341,7 @@ fn a_failed_meeting_wakes_those_that_wait_and_refuses_those_that_come() {
     let task = Task::Barrier;
     let meet = |me: usize, started: &dyn Fn()| {
         let into = std::ptr::null_mut();
-        let deposit =
-            Deposit { task: &task, operator: None, from: into, into, in_place: true, place: 1 };
+        let deposit = Deposit::new(&task, None, (into, into), true, 1);
         let wait = |end: &Completion| {
             started();
             end.latch().wait("a test");
@@ -374,14 +373,7 @@ fn a_wait_that_unwinds_ends_the_meeting() {
     let meet = |me: usize, wait: Wait<'_>| {
         let (operator, mut data) = (operator(), values(me, 16));
         let into = data.as_mut_ptr();
-        let deposit = Deposit {
-            task: &task,
-            operator: Some(&operator),
-            from: into,
-            into,
-            in_place: true,
-            place: 1,
-        };
+        let deposit = Deposit::new(&task, Some(&operator), (into, into), true, 1);
         // SAFETY: the buffer is here.
         unsafe { meeting.meet(me, &deposit, wait) }
     };

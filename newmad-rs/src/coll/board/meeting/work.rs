@@ -193,7 +193,7 @@ impl<D: Deposits> Worker<'_, D> {
             // SAFETY: the caller's promise.
             unsafe { copy(self.given(rank).add(at(rank)), to.as_mut_ptr(), to.len()) };
             if let (true, Some(operator)) = (rank > 0, self.operator) {
-                (operator.apply)(sum, next);
+                operator.apply(sum, next);
                 std::mem::swap(&mut sum, &mut next);
             }
         }
@@ -215,7 +215,7 @@ impl<D: Deposits> Worker<'_, D> {
                     unsafe { copy(sum.as_ptr(), into, sum.len()) };
                 }
                 if rank > 0 {
-                    (operator.apply)(sum, next);
+                    operator.apply(sum, next);
                     std::mem::swap(&mut sum, &mut next);
                 }
                 if inclusive {
