@@ -9,6 +9,9 @@
 //! ```text
 //!   posts ──▶ (away) ──▶ posts ──▶ (away) ──▶ waits        soon: the times away together are short
 //! ```
+//! By the same guess nobody is woken over sockets for a message that comes without being asked for
+//! ([`Pending`](crate::proto::pending::Pending)).
+//!
 //! Wrong guesses cost time, no more: a side that does not come moves its part when its watcher or a tick looks.
 //! Threads and ranks of a process count together, in relaxed loads and stores.
 

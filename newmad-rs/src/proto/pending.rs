@@ -201,3 +201,44 @@ impl Pending {
         self.signals.unattended.store(outstanding > ignorable, Ordering::Relaxed);
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::ptr::NonNull;
+
+    use super::*;
+    use crate::request::Request;
+
+    /// Whether somebody is to be woken for a receive of so many bytes whose owner asks for its end.
+    fn is_watched(bytes: usize, comes_at_once: bool, tells_apart: bool) -> bool {
+        let signals = Signals::new(2, 1).unwrap();
+        for _ in 0..if comes_at_once { 2 } else { 0 } {
+            signals.absence.posts(1, true);
+            signals.absence.leaves(2);
+            signals.absence.waits(|| 3);
+        }
+        let mut pending = Pending::new(signals.clone(), 64 * 1024, tells_apart, Beside::NONE);
+        let mut buffer = vec![0; bytes];
+        // SAFETY: the buffer outlives the request.
+        let request = unsafe { Request::recv(1, 1, &raw mut buffer[..], false) }.attended();
+        // SAFETY: it stays here.
+        let request = unsafe { Ref::new(NonNull::from(&request)) };
+        pending.begin(request);
+        let is_watched = signals.is_unattended();
+        assert_eq!(is_watched || tells_apart, pending.rings(false) != Rings::NONE);
+        pending.finish(request, Outcome::Cancelled);
+        assert!(pending.count() == 0 && !signals.is_unattended());
+        is_watched
+    }
+
+    #[test]
+    fn nobody_is_woken_for_short_messages_and_unasked_ones_that_are_waited_for_at_once() {
+        for comes_at_once in [false, true] {
+            assert!(!is_watched(8 * 1024, comes_at_once, false));
+            assert!(is_watched(100_000, comes_at_once, false), "it is announced");
+            assert!(is_watched(20_000, comes_at_once, true), "the peer asks what it rings for");
+        }
+        assert!(is_watched(20_000, false, false));
+        assert!(!is_watched(20_000, true, false));
+    }
+}
