@@ -188,6 +188,11 @@ fn a_sleeper_is_woken_by_a_packet_by_room_and_by_nothing_else() {
             first.links.peer(1).unwrap().granted(Track::Small) > 0
         });
     }
+    // The last word of credit may be on its way still: it would wake the sleeper below.
+    until("all credit", || {
+        first.begin();
+        first.links.peer(1).unwrap().granted(Track::Small) == 8
+    });
     // Until nothing is granted any more; then the peer releases.
     while first.post_small(1, &header(0, 0), &[]) {}
     sleep_of(&mut first);
