@@ -2,6 +2,7 @@ use super::*;
 use crate::error::Error;
 use crate::net::verbs::channels::{Rules, Shrink};
 use crate::net::verbs::connect::Own;
+use crate::net::virtual_rails::Home;
 use crate::wire::Kind;
 use std::io::Write;
 use std::os::unix::net::UnixStream;
@@ -16,7 +17,7 @@ fn ends(settings: Settings) -> Option<[(Own, Verbs); 2]> {
 
 /// As [`ends`]: messages from this length on are read.
 pub(super) fn ends_with(settings: Settings, reads_from: usize) -> Option<[(Own, Verbs); 2]> {
-    let own = || Own::open(2, None, 0, (8, settings), Some(reads_from));
+    let own = || Own::open(2, None, 0, (8, settings), Some(reads_from), Home::ANYWHERE);
     match (own(), own()) {
         (Ok(caller), Ok(called)) => Some([caller, called]),
         (Err(Error::Bootstrap(why)), _) | (_, Err(Error::Bootstrap(why))) => {
