@@ -37,10 +37,16 @@ channels() {
 # Most of the suites' long messages are shorter than those that adapters read by default.
 NMAD_VERBS_RDMA=20000 over verbs
 NEWMAD_TEST_DRIVERS=verbs channels 1048576 cargo test --workspace --test point_to_point
+# Two virtual rails on a machine of two nodes, between which threads go to and fro; the route changes often.
+virtual() {
+    NMAD_VERBS_RDMA=20000 NMAD_VERBS_VIRTUAL_RAILS=auto NMAD_VERBS_VIRTUAL_RAILS_WINDOW=5 MARCEL_TOPOLOGY="numa:2 core:1" "$@"
+}
+NEWMAD_TEST_DRIVERS=verbs virtual cargo test --workspace --test point_to_point
 [ "$all" = --all ] || exit 0
 NMAD_VERBS_RDMA=0 over verbs
 channels 1048576 over verbs
 channels 20000 over shm+verbs
+virtual over verbs
 NEWMAD_TEST_DRIVERS=verbs channels 1048576 cargo test --release -p newmad --test processes -- --ignored a_million
 over shm+verbs
 NMAD_VERBS_RDMA=20000 over verbs+tcp

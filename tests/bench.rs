@@ -383,6 +383,29 @@ fn eager_channels() {
     assert!(all.iter().sum::<f64>() < 1.0, "some went before there was a channel");
 }
 
+/// As above: messages follow their receiver, and stay where it receives by turns.
+#[test]
+fn virtual_rails() {
+    let args =
+        ["--virtual-window", "16", "--each", "200", "--iters", "4", "--rounds", "1", "--json"];
+    let output = run(&[&["bench", "virtual-rails"][..], &args].concat());
+    if err(&output).contains("bench virtual-rails cannot run here") {
+        assert_eq!(output.status.code(), Some(1));
+        return eprintln!("SKIPPED: {}", err(&output));
+    }
+    assert!(output.status.success(), "{}", err(&output));
+    let lines = out(&output);
+    let objects: Vec<Value> =
+        lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let of = |pattern: &str, metric: &str| {
+        let mut lines = objects.iter().filter(|line| line["config"]["pattern"] == pattern);
+        lines.find(|line| line["metric"] == metric).unwrap()["median"].as_f64().unwrap()
+    };
+    assert_eq!([of("moves", "asked"), of("moves", "changed")], [3.0, 3.0]);
+    assert!(of("moves", "local") > 0.6 && of("moves", "buffers") > 0.0);
+    assert_eq!([of("turns", "asked"), of("turns", "again")], [0.0, 0.0]);
+}
+
 /// Real networks, where this machine lets us make any.
 #[test]
 fn multirail() {

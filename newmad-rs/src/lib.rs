@@ -65,6 +65,8 @@ mod memory;
 #[cfg(not(loom))]
 mod net;
 #[cfg(not(loom))]
+mod nodes;
+#[cfg(not(loom))]
 mod pack;
 #[cfg(not(loom))]
 pub mod plumbing;

@@ -30,6 +30,7 @@ fn child() {
         "alone, long" => |session: &Session| alone(session, 3_000_000),
         "pace" => pace,
         "stream" => stream,
+        "moves" => moves,
         "long" => long,
         "long, little locked" => {
             become_nobody(LITTLE);
@@ -108,6 +109,75 @@ fn long(session: &Session) -> Result<(), Error> {
         }
     }
     session.barrier()
+}
+
+/// The nodes on which rank 1 receives, one after the other, and how many messages on each.
+const NODES: [&str; 4] = ["numa:0", "numa:1", "numa:0", "numa:1"];
+const EACH: u64 = 240;
+/// Messages that rank 0 sends before it waits for an answer.
+const TOGETHER: u64 = 8;
+
+/// The length of a message: inside one packet, several, and what adapters read.
+fn len_of(number: u64) -> usize {
+    [8, 3000, 0, 12_000, 40_000, 500, 1, 100_000][(number % 8) as usize]
+}
+
+/// Rank 0 sends to rank 1, whose messages are received by threads on one node after the other. Both print what they have counted.
+fn moves(session: &Session) -> Result<(), Error> {
+    let all = NODES.len() as u64 * EACH;
+    if session.rank() == 0 {
+        for first in (0..all).step_by(TOGETHER as usize) {
+            let send = |number| session.isend(1, 5, message(number, len_of(number)));
+            let sends: Result<Vec<_>, Error> = (first..first + TOGETHER).map(send).collect();
+            sends?.into_iter().try_for_each(|send| send.wait().map(|_| ()))?;
+            session.recv(1, 6, &mut [])?;
+        }
+    } else {
+        for (node, first) in NODES.into_iter().zip((0..all).step_by(EACH as usize)) {
+            let session = session.clone();
+            let receive = move || -> Result<(), Error> {
+                for number in first..first + EACH {
+                    let mut buffer = vec![0; 100_000];
+                    let status = session.recv(0, 5, &mut buffer)?;
+                    assert_eq!(status.len, len_of(number), "message {number}");
+                    assert!(
+                        buffer[..status.len] == message(number, status.len),
+                        "message {number}"
+                    );
+                    if number + 1 == all {
+                        tell_figures(&session);
+                    }
+                    if (number + 1).is_multiple_of(TOGETHER) {
+                        session.send(0, 6, &[])?;
+                    }
+                }
+                Ok(())
+            };
+            let thread = marcel::Builder::new().bind(node.parse().unwrap()).spawn(receive).unwrap();
+            thread.join().unwrap()?;
+        }
+    }
+    if session.rank() == 0 {
+        tell_figures(session);
+    }
+    session.barrier()
+}
+
+/// Prints what the session has counted by now.
+fn tell_figures(session: &Session) {
+    // Takes the engine's lock: what its holder counts is counted then.
+    session.connections();
+    for source in session.manager().counters().sources {
+        for (name, figure) in source.figures {
+            println!("FIGURE {name}: {figure}");
+        }
+    }
+}
+
+/// What a process has counted; 0, if it has said nothing of it.
+fn figure(text: &str, name: &str) -> u64 {
+    let line = text.lines().find_map(|line| line.strip_prefix(&format!("FIGURE {name}: ")));
+    line.map_or(0, |figure| figure.parse().unwrap())
 }
 
 /// Sizes of messages that go to and fro, and how often.
@@ -411,9 +481,101 @@ fn an_adapter_that_stays_down_is_an_error_on_both_sides() {
     }
 }
 
+/// Two virtual rails on a machine of two NUMA nodes, which is synthetic: the guest has one processor.
+const VIRTUAL: [(&str, &str); 5] = [
+    ("NMAD_DRIVER", "verbs"),
+    ("NMAD_VERBS_VIRTUAL_RAILS", "auto"),
+    ("NMAD_VERBS_VIRTUAL_RAILS_WINDOW", "40"),
+    ("NMAD_VERBS_RDMA", "30000"),
+    ("MARCEL_TOPOLOGY", "numa:2 core:1"),
+];
+
+/// What holds of the counts of two processes in which receivers have moved three times.
+fn check_routes(texts: [&str; 2]) {
+    let [sender, receiver] = texts;
+    let by_rail = |text, what: &str| {
+        [0, 1].map(|rail| figure(text, &format!("packets {what} by virtual rail {rail}")))
+    };
+    let (sent, received) = (by_rail(sender, "sent"), by_rail(receiver, "received"));
+    let again = figure(sender, "packets sent again");
+    println!("sent {sent:?}, {again} of them again; received {received:?}");
+    assert_eq!(sent.iter().sum::<u64>(), received.iter().sum(), "each packet is counted once");
+    // Two of four parts are received on each node, but for their first windows; short messages share packets.
+    assert!(received.iter().all(|&packets| packets > EACH / 4), "{received:?}");
+    assert_eq!(figure(receiver, "routes asked for"), 3);
+    assert_eq!(figure(sender, "routes changed"), 3);
+    assert_eq!(figure(sender, "routes asked for"), 0, "its thread has no place in the topology");
+}
+
+#[test]
+fn messages_follow_their_receivers_to_the_virtual_rails_of_their_nodes() {
+    if !has_ports("virtual rails", 1) {
+        return;
+    }
+    let run = |more: &[(&str, &str)]| {
+        let ended = launch("moves", 2, &[&VIRTUAL[..], more].concat()).succeed(LIMIT);
+        let texts = [&ended[0].text[..], &ended[1].text];
+        check_routes(texts);
+        for text in texts {
+            let buffers = [0, 1]
+                .map(|rail| figure(text, &format!("buffers on the node of virtual rail {rail}")));
+            assert!(buffers[0] > 0 && buffers[0] == buffers[1], "{buffers:?}");
+        }
+    };
+    run(&[]);
+    run(&[("NMAD_VERBS_CHANNELS", "1048576"), ("NMAD_VERBS_CHANNELS_AFTER", "20")]);
+    // Shared memory carries the short messages, whatever the route is.
+    launch("moves", 2, &[&VIRTUAL[..], &[("NMAD_DRIVER", "shm+verbs")]].concat()).succeed(LIMIT);
+}
+
+#[test]
+fn routes_change_while_the_adapter_goes_down_and_comes_back() {
+    if !is_guest("virtual rails of an adapter that comes back", 1) {
+        return;
+    }
+    let job = launch("moves", 2, &[&VIRTUAL[..], &[PATIENT]].concat());
+    for pause in [50, 400, 1500] {
+        std::thread::sleep(Duration::from_millis(300));
+        set("dummy0", "down");
+        std::thread::sleep(Duration::from_millis(pause));
+        set("dummy0", "up");
+    }
+    let ended = job.succeed(LIMIT);
+    check_routes([&ended[0].text, &ended[1].text]);
+}
+
+#[test]
+fn processes_have_the_same_number_of_virtual_rails_or_say_so() {
+    if !has_ports("numbers of virtual rails", 1) {
+        return;
+    }
+    let env = |rank: usize| {
+        let count = if rank == 0 { "1" } else { "2" };
+        vec![
+            ("NMAD_DRIVER", "verbs"),
+            ("NMAD_VERBS_VIRTUAL_RAILS", count),
+            ("NMAD_CONNECT_TIMEOUT_MS", "5000"),
+        ]
+    };
+    let job = start("nothing", 2, 2, &env, Arc::new(|_, value| value.to_owned()));
+    let ended = job.end(LIMIT);
+    assert!(ended.iter().all(|end| end.code != Some(0)), "{ended:#?}");
+    let says = |end: &common::Ended| end.text.contains("NMAD_VERBS_VIRTUAL_RAILS=verbs");
+    assert!(ended.iter().any(says), "{ended:#?}");
+    for text in
+        refusals("nothing", &[("NMAD_VERBS_VIRTUAL_RAILS", "3"), ("NMAD_DRIVER", "verbs+verbs")])
+    {
+        assert!(
+            text.contains("at most 4 rails") && text.contains("NMAD_VERBS_VIRTUAL_RAILS"),
+            "{text}"
+        );
+    }
+}
+
 /// What each of two processes says that cannot open a session.
 fn refusals(scenario: &str, env: &[(&str, &str)]) -> Vec<String> {
-    let env = [env, &[("NMAD_DRIVER", "verbs"), ("NMAD_CONNECT_TIMEOUT_MS", "5000")]].concat();
+    let usual = [("NMAD_DRIVER", "verbs"), ("NMAD_CONNECT_TIMEOUT_MS", "5000")];
+    let env = [&usual, env].concat();
     let ended = launch(scenario, 2, &env).end(LIMIT);
     assert!(ended.iter().all(|end| end.code != Some(0)), "{ended:#?}");
     ended.into_iter().map(|end| end.text).collect()

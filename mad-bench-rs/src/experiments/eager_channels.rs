@@ -162,12 +162,12 @@ fn points(grid: Vec<Config>) -> Vec<Config> {
 }
 
 /// Says why it cannot be, where there is no adapter.
-fn stage() -> Result<Setup, String> {
+pub(super) fn stage() -> Result<Setup, String> {
     let ports = newmad::plumbing::ports()?;
     if ports.iter().any(|port| port.is_active) {
         return Ok(Setup { env: Vec::new(), holds: Box::new(()) });
     }
-    Err("no InfiniBand or RoCE port is active, and an adapter writes the channels. The guest kernel of \
+    Err("no InfiniBand or RoCE port is active, and this needs an adapter. The guest kernel of \
          ci/verbs-guest.sh has one made of software"
         .into())
 }

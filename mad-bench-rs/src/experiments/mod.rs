@@ -33,11 +33,12 @@ mod spin;
 mod stream;
 mod submit;
 mod threads;
+mod virtual_rails;
 
 use crate::harness::experiment::Bench;
 
 /// Every bench.
-pub(crate) static BENCHES: [&Bench; 25] = [
+pub(crate) static BENCHES: [&Bench; 26] = [
     &apps::BENCH,
     &overlap::BENCH,
     &submit::BENCH,
@@ -63,6 +64,7 @@ pub(crate) static BENCHES: [&Bench; 25] = [
     &control_network::BENCH,
     &control_messages::BENCH,
     &eager_channels::BENCH,
+    &virtual_rails::BENCH,
 ];
 
 /// The bench of this name.

@@ -27,7 +27,7 @@ use crate::out::{Exit, INTERRUPTED, complain};
 use mad_launch::{Failure, Job, Signals, Stream};
 
 /// Keys that become environment variables of the workers.
-const PROCESS_KEYS: [(&str, &str); 13] = [
+const PROCESS_KEYS: [(&str, &str); 15] = [
     ("driver", "NMAD_DRIVER"),
     ("mode", "MARCEL_MODE"),
     ("progression", "PIOM_ENABLE_PROGRESSION"),
@@ -41,6 +41,8 @@ const PROCESS_KEYS: [(&str, &str); 13] = [
     ("shrink", "NMAD_VERBS_CHANNELS_SHRINK"),
     ("after", "NMAD_VERBS_CHANNELS_AFTER"),
     ("sampled", "NMAD_VERBS_CHANNELS_WINDOW"),
+    ("virtual_rails", "NMAD_VERBS_VIRTUAL_RAILS"),
+    ("virtual_window", "NMAD_VERBS_VIRTUAL_RAILS_WINDOW"),
 ];
 
 /// Keys that decide for the worker itself how its process is built.

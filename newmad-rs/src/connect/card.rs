@@ -69,7 +69,12 @@ impl Card {
             ))
         };
         if card.rails != mine.rails {
-            return Err(differs("NMAD_DRIVER", &mine.rails, &card.rails));
+            // A number of virtual rails is behind a star.
+            let what = match mine.rails.contains('*') || card.rails.contains('*') {
+                true => "NMAD_DRIVER*NMAD_VERBS_VIRTUAL_RAILS",
+                false => "NMAD_DRIVER",
+            };
+            return Err(differs(what, &mine.rails, &card.rails));
         }
         if card.threshold != mine.threshold {
             return Err(differs("NMAD_RDV_THRESHOLD", &mine.threshold, &card.threshold));
@@ -134,6 +139,8 @@ mod tests {
         };
         let text = refusal(Card { threshold: 1, ..mine.clone() });
         assert!(text.contains("NMAD_RDV_THRESHOLD"), "{text}");
+        let text = refusal(Card { rails: "verbs*2".into(), ..mine.clone() });
+        assert!(text.contains("NMAD_VERBS_VIRTUAL_RAILS=verbs*2"), "{text}");
         let text = refusal(Card { rails: "shm".into(), ..mine.clone() });
         assert!(text.contains("NMAD_DRIVER") && text.contains("shm+tcp"), "{text}");
         let text = refusal(Card { control: "usual/network".into(), ..mine.clone() });

@@ -10,6 +10,7 @@ use crate::error::Error;
 use crate::net::custom::Custom;
 use crate::net::details::Details;
 use crate::net::segment::Geometry;
+use crate::net::virtual_rails::Home;
 use crate::net::{AnyDriver, Link, shm, tcp, verbs};
 
 enum Kind {
@@ -75,7 +76,7 @@ impl Rail {
 
     /// A rail over a port of an adapter, and its driver: the port of that name, else the active one at place `nth`.
     /// `slots`: packets under way on a link, and what is done about eager channels. `address`: where it listens for
-    /// handshakes.
+    /// handshakes. `home`: where its memory is made.
     pub(crate) fn verbs(
         size: u32,
         device: Option<&str>,
@@ -83,8 +84,9 @@ impl Rail {
         slots: (usize, verbs::channels::Settings),
         reads_from: Option<usize>,
         address: IpAddr,
+        home: Home,
     ) -> Result<(Rail, AnyDriver), Error> {
-        let (own, driver) = verbs::connect::Own::open(size, device, nth, slots, reads_from)?;
+        let (own, driver) = verbs::connect::Own::open(size, device, nth, slots, reads_from, home)?;
         let rail = Rail { listener: Listener::tcp(address)?, kind: Kind::Verbs(own) };
         Ok((rail, AnyDriver::Verbs(Box::new(driver))))
     }

@@ -53,6 +53,7 @@ use crate::gate::lease::InlineLease;
 use crate::gate::ranks::{Beside, Ranks};
 use crate::gate::signals::{FINE, SEVERAL, Signals};
 use crate::memory::span::Span;
+use crate::net::virtual_rails::VirtualRails;
 use crate::net::{AnyDriver, Driver};
 use crate::proto::core::Core;
 use crate::proto::finders::Finders;
@@ -127,6 +128,7 @@ pub(crate) struct Engine {
     source: OnceLock<SourceId>,
     /// Who finds whose messages, where the process has several ranks.
     finders: Option<Arc<Finders>>,
+    virtual_rails: Option<Arc<VirtualRails>>,
 }
 
 impl Engine {
@@ -143,6 +145,7 @@ impl Engine {
         let is_alone = ranks.processes() == 1;
         let finders = (own > 1).then(|| Arc::new(Finders::new(own)));
         core.pending.finders = finders.clone();
+        let virtual_rails = core.gates.routes.clone();
         let (lock, watching) = (BiasedLock::new(core), AtomicBool::new(false));
         let calls = (0..own).map(|_| CallGate::default()).collect();
         Ok(Engine {
@@ -159,6 +162,7 @@ impl Engine {
             covered,
             source,
             finders,
+            virtual_rails,
         })
     }
 

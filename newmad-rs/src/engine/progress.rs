@@ -120,7 +120,7 @@ impl<D: Driver> Core<D> {
         let from = if from == ANY_SOURCE { from } else { self.gates.ranks.home(from) };
         let gate = self.gates.get(from as usize);
         let several = gate.filter(|gate| gate.open.count_ones() > 1 && gate.large_expected == 0);
-        let small = several.map_or(NO_RAIL, |gate| gate.small);
+        let small = several.map_or(NO_RAIL, |_| self.gates.incoming(from));
         let everything =
             self.polls.is_multiple_of(SELDOM) || !self.copies.is_empty() || self.uses_rdma();
         let Some(rail) = self.gates.rails.get_mut(small).filter(|_| !everything) else {

@@ -66,6 +66,9 @@ unsafe impl Source for Engine {
         if let Some(finders) = &self.finders {
             finders.tell(each);
         }
+        if let Some(rails) = &self.virtual_rails {
+            rails.tell(each);
+        }
     }
 
     fn acknowledge(&self) {

@@ -18,6 +18,7 @@ use crate::gate::signals::Signals;
 use crate::gate::{Arrival, Gate, Life, NO_RAIL, rails};
 use crate::memory::span::Span;
 use crate::net::reliable::{ACK, PATIENCE_MS, PROBE, Retransmit};
+use crate::net::virtual_rails::VirtualRails;
 use crate::net::{Driver, Rings};
 use crate::request::{ANY_SOURCE, Place, Ref};
 use crate::strategy::Rail as RailView;
@@ -74,6 +75,8 @@ pub(crate) struct Gates<D> {
     /// The layer above looks after receives from any rank when ranks fail.
     pub(crate) tolerant: bool,
     signals: Arc<Signals>,
+    /// `None`: no rail is virtual.
+    pub(crate) routes: Option<Arc<VirtualRails>>,
 }
 
 impl<D> Index<usize> for Gates<D> {
@@ -118,7 +121,13 @@ impl<D: Driver> Gates<D> {
             ended: Vec::with_capacity(room),
             tolerant: false,
             signals,
+            routes: None,
         }
+    }
+
+    /// Some of the rails are virtual. Before there is any link.
+    pub(crate) fn are_virtual(&mut self, rails: Arc<VirtualRails>) {
+        self.routes = Some(rails);
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -161,7 +170,7 @@ impl<D: Driver> Gates<D> {
         }
     }
 
-    /// A receive, or a probe, waits for a message from that rank.
+    /// A probe waits for a message from that rank.
     #[inline]
     pub(crate) fn want_source(&mut self, from: u32) {
         if from == ANY_SOURCE {
@@ -171,6 +180,87 @@ impl<D: Driver> Gates<D> {
         if self.all[process as usize].open == 0 {
             self.want(process);
         }
+    }
+
+    /// A receive waits for a message from that rank. `by_caller`: the calling thread is the one that has made it.
+    #[inline]
+    pub(crate) fn note_receive(&mut self, from: u32, by_caller: bool) {
+        if from == ANY_SOURCE {
+            return;
+        }
+        let process = self.ranks.home(from);
+        // One look for both, since most receives are of no interest.
+        if self.all[process as usize].notes_receives {
+            self.treat_receive(process, by_caller);
+        }
+    }
+
+    #[cold]
+    fn treat_receive(&mut self, process: u32, by_caller: bool) {
+        if self.all[process as usize].open == 0 {
+            self.want(process);
+        } else if by_caller {
+            self.count_receive(process);
+        }
+    }
+
+    /// The calling thread receives from that process.
+    #[cold]
+    pub(crate) fn count_receive(&mut self, process: u32) {
+        if let Some(route) = self.routes.as_ref().and_then(|rails| rails.here()) {
+            self.receive_on(process, route);
+        }
+    }
+
+    /// A thread receives from that process, on the nodes of this route.
+    pub(crate) fn receive_on(&mut self, process: u32, route: usize) {
+        let Some(rails) = &self.routes else { return };
+        let gate = &mut self.all[process as usize];
+        let is_peer = process != self.process && gate.is_open();
+        if is_peer && gate.route.receive(route, rails.window) {
+            rails.asked();
+            self.owe_word(process, ACK);
+            self.flush_words(process);
+        }
+    }
+
+    /// `Ack` or `Probe`: the credit that the peer returns, and the route over which it receives.
+    ///
+    /// # Errors
+    /// It says more than can be.
+    pub(crate) fn hear(&mut self, from: u32, header: &Header) -> Result<(), Malformed> {
+        let routes = self.routes.as_ref().map_or(1, |rails| rails.count());
+        let gate = &mut self.all[from as usize];
+        gate.credit.hear(header)?;
+        if gate.route.hear(header.id, routes)? {
+            if let Some(rails) = &self.routes {
+                rails.changed();
+            }
+            self.choose_small(from);
+        }
+        Ok(())
+    }
+
+    /// The rail that a route means beside `rail`, if there is a link over it; else `rail`.
+    #[inline]
+    fn on_route(&self, open: u8, rail: usize, route: usize) -> usize {
+        let Some(rails) = &self.routes else { return rail };
+        let meant = rails.on_route(rail, route);
+        if meant < self.rails.len() && open & 1 << meant != 0 { meant } else { rail }
+    }
+
+    /// The rail over which the peer's small packets come, as far as this process knows.
+    #[inline]
+    pub(crate) fn incoming(&self, peer: u32) -> usize {
+        let gate = &self.all[peer as usize];
+        self.on_route(gate.open, gate.small, gate.route.own())
+    }
+
+    /// The links of a gate that are open are these.
+    fn set_open(&mut self, peer: u32, open: u8) {
+        let gate = &mut self.all[peer as usize];
+        gate.open = open;
+        gate.notes_receives = open == 0 || self.routes.is_some();
     }
 
     /// A link to `peer` is there: `install` gives its connection to the rail's driver. False: its gate is over
@@ -195,10 +285,15 @@ impl<D: Driver> Gates<D> {
         if gate.open == 0 {
             self.connected.push(peer);
         }
-        gate.open |= 1 << rail;
         gate.reliability.broken &= !(1 << rail);
         if !way.breaks {
             gate.reliability.heard();
+        }
+        let (open, has_asked) = (gate.open | 1 << rail, gate.route.has_asked());
+        self.set_open(peer, open);
+        if has_asked {
+            // The word may have got lost with the link that there was.
+            self.owe_word(peer, ACK);
         }
         self.choose_small(peer);
         let gate = &mut self.all[peer as usize];
@@ -218,7 +313,9 @@ impl<D: Driver> Gates<D> {
             return false;
         }
         self.rails[rail].driver.close(peer);
-        gate.open &= !(1 << rail);
+        let open = gate.open & !(1 << rail);
+        self.set_open(peer, open);
+        let gate = &mut self.all[peer as usize];
         gate.reliability.broken |= 1 << rail;
         gate.reliability.late = true;
         if gate.small == rail {
@@ -234,10 +331,11 @@ impl<D: Driver> Gates<D> {
     /// Closes every link to `peer`.
     pub(crate) fn hang_up(&mut self, peer: u32) {
         self.fetch(peer);
-        let gate = &mut self.all[peer as usize];
-        for rail in rails(core::mem::take(&mut gate.open)) {
+        for rail in rails(self.all[peer as usize].open) {
             self.rails[rail].driver.close(peer);
         }
+        self.set_open(peer, 0);
+        let gate = &mut self.all[peer as usize];
         gate.small = NO_RAIL;
         gate.inline = 0;
         gate.reliability.broken = 0;
@@ -290,21 +388,27 @@ impl<D: Driver> Gates<D> {
         }
     }
 
-    /// Moves the small track to the best link. What is not acknowledged is sent again over it.
+    /// Moves the small track to the best link: of an adapter's virtual rails to the one that the peer has asked for. What is not
+    /// acknowledged is sent again over it.
     fn choose_small(&mut self, peer: u32) {
-        let gate = &mut self.all[peer as usize];
+        let gate = &self.all[peer as usize];
         let mtu = |rail: usize| {
             self.rails.get(rail).map_or(0, |way| way.driver.mtu(peer) - way.trailer())
         };
         // What leaves over one link may have to be sent again over another that breaks and comes back.
         let breaking = |rail: &usize| gate.open & 1 << rail != 0 || self.rails[*rail].breaks;
         let ways = (0..self.rails.len()).filter(|rail| gate.open != 0 && breaking(rail));
-        gate.mtu = ways.map(mtu).min().unwrap_or(usize::MAX);
+        let least = ways.map(mtu).min().unwrap_or(usize::MAX);
         let unacknowledged =
             gate.reliability.retransmit.as_ref().filter(|buffer| !buffer.is_empty());
         let longest = unacknowledged.map_or(0, |buffer| buffer.longest());
         let stays = self.rails.get(gate.small).is_some_and(|way| !way.breaks);
-        let best = rails(gate.open).find(|&rail| mtu(rail) >= longest).unwrap_or(NO_RAIL);
+        let fits = |rail: usize| mtu(rail) >= longest;
+        let best = rails(gate.open).find(|&rail| fits(rail)).unwrap_or(NO_RAIL);
+        let asked = self.on_route(gate.open, best, gate.route.theirs());
+        let best = if fits(asked) { asked } else { best };
+        let gate = &mut self.all[peer as usize];
+        gate.mtu = least;
         if !stays && best != gate.small {
             gate.small = best;
             let buffer = gate.reliability.retransmit.as_mut();
@@ -337,11 +441,14 @@ impl<D: Driver> Gates<D> {
         rails(self.all[peer as usize].open).find(|&rail| self.rails[rail].driver.can_copy(peer))
     }
 
-    /// The rails whose adapters read messages of that length from the memory of `peer`. (No checksum is made of them.)
+    /// The rails whose adapters read messages of that length from the memory of `peer`. (No checksum is made of them.) Of an
+    /// adapter's virtual rails the one over which this process receives, where it finds the reads' ends.
     pub(crate) fn readers(&self, peer: u32, len: usize) -> impl Iterator<Item = usize> {
-        rails(self.all[peer as usize].open).filter(move |&rail| {
+        let (open, route) = (self.all[peer as usize].open, self.all[peer as usize].route.own());
+        rails(open).filter(move |&rail| {
+            let is_own = self.on_route(open, rail, route) == rail;
             let rail = &self.rails[rail];
-            !rail.checked && rail.driver.reads_from(peer).is_some_and(|from| len >= from)
+            is_own && !rail.checked && rail.driver.reads_from(peer).is_some_and(|from| len >= from)
         })
     }
 
@@ -380,7 +487,11 @@ impl<D: Driver> Gates<D> {
     ) -> ([RailView; MAX_RAILS], usize) {
         let nothing = RailView { number: 0, latency_ns: 0, mib_ns: 0, busy_ns: 0, copies: false };
         let (mut shown, mut count) = ([nothing; MAX_RAILS], 0);
-        for number in rails(self.all[peer as usize].open) {
+        let (open, route) = (self.all[peer as usize].open, self.all[peer as usize].route.theirs());
+        for number in rails(open) {
+            if self.on_route(open, number, route) != number {
+                continue;
+            }
             let rail = &mut self.rails[number];
             if quiet {
                 rail.free_ns = now;
@@ -552,6 +663,9 @@ impl<D: Driver> Gates<D> {
             buffer.push(header, parts);
             self.signals.unrest();
         }
+        if let Some(rails) = &self.routes {
+            rails.sent(self.all[to as usize].small);
+        }
         true
     }
 
@@ -568,6 +682,9 @@ impl<D: Driver> Gates<D> {
                     return false;
                 }
                 buffer.taken(!rail.breaks);
+                if let Some(rails) = &self.routes {
+                    rails.sent_again();
+                }
             }
         }
         gate.reliability.resending = false;
@@ -594,7 +711,8 @@ impl<D: Driver> Gates<D> {
         let Some(rail) = self.rails.get_mut(gate.small) else { return };
         let kind = if due & PROBE != 0 { Kind::Probe } else { Kind::Ack };
         let tag = gate.credit.received();
-        let header = Header { seq: gate.tx_seq, ack: gate.rx_seq, tag, ..Header::new(kind) };
+        let (seq, ack, id) = (gate.tx_seq, gate.rx_seq, gate.route.word());
+        let header = Header { seq, ack, tag, id, ..Header::new(kind) };
         if rail.give(to, &header, &[]) {
             gate.credit.told(tag);
             gate.reliability.due = 0;
@@ -631,7 +749,7 @@ impl<D: Driver> Gates<D> {
             return Ok(Admitted::Broken(Cause::Broken(libc::EPROTO)));
         }
         if matches!(header.kind, Kind::Ack | Kind::Probe) {
-            gate.credit.hear(&header)?;
+            self.hear(from, &header)?;
         }
         if header.kind == Kind::Ack {
             return Ok(Admitted::Done);
@@ -648,6 +766,9 @@ impl<D: Driver> Gates<D> {
     pub(crate) fn acknowledge(&mut self, rail: usize, from: u32, kind: Kind, payload: usize) {
         if !self.rails[rail].breaks {
             return;
+        }
+        if let Some(rails) = &self.routes {
+            rails.received(rail);
         }
         let reliability = &mut self.all[from as usize].reliability;
         reliability.unacknowledged += LONG + payload;

@@ -29,6 +29,7 @@ pub(crate) mod gates;
 pub(crate) mod lease;
 pub(crate) mod rail;
 pub(crate) mod ranks;
+pub(crate) mod route;
 pub(crate) mod signals;
 
 use core::ops::Range;
@@ -38,6 +39,7 @@ use crate::collect::lease::Lessor;
 use crate::error::Cause;
 use crate::gate::credit::Credit;
 use crate::gate::lease::InlineLease;
+use crate::gate::route::Route;
 use crate::matching::pool::NONE;
 use crate::net::reliable::Reliability;
 use crate::request::queue::Queue;
@@ -109,10 +111,14 @@ pub(crate) struct Gate {
     pub(crate) mid_pieces: [Option<Ref>; MAX_RAILS],
     /// Links that can be used: bit by rail.
     pub(crate) open: u8,
+    /// Receives from there are of interest: no link is open, or where they are made decides on a route.
+    notes_receives: bool,
     /// Links were asked for.
     wanted: bool,
     /// The rail of the small track, or [`NO_RAIL`].
     pub(crate) small: usize,
+    /// Which of an adapter's virtual rails each side receives over.
+    pub(crate) route: Route,
     /// Packets of the small track need more than to be posted.
     pub(crate) reliable: bool,
     /// Messages below this length may go inline. 0: inline sending is off, since the gate is reliable, leased or
@@ -158,8 +164,10 @@ impl Gate {
             arrivals: [None; MAX_RAILS],
             mid_pieces: [None; MAX_RAILS],
             open: 0,
+            notes_receives: true,
             wanted: false,
             small: NO_RAIL,
+            route: Route::default(),
             reliable: false,
             inline: 0,
             hits: 0,

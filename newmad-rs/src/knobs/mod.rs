@@ -271,6 +271,26 @@ pub(crate) static CHANNELS_SHRINK: Knob = Knob {
               those that were used least recently end",
 };
 
+/// `NMAD_VERBS_VIRTUAL_RAILS`: endpoints of an adapter's port.
+pub(crate) static VIRTUAL_RAILS: Knob = Knob {
+    name: "NMAD_VERBS_VIRTUAL_RAILS",
+    kind: Kind::Text,
+    default: "1",
+    unit: "rails",
+    meaning: "sets of queue pairs, queues and receive buffers of each verbs rail, from 1 to 4, each of a NUMA node; a process is sent \
+              messages over the one of the node on which its threads receive; auto: one for each node; the same in every process",
+};
+
+/// `NMAD_VERBS_VIRTUAL_RAILS_WINDOW`: when a process asks for another virtual rail.
+pub(crate) static VIRTUAL_RAILS_WINDOW: Knob = Knob {
+    name: "NMAD_VERBS_VIRTUAL_RAILS_WINDOW",
+    kind: Kind::Int(1, 1 << 30),
+    default: "1000",
+    unit: "receives",
+    meaning: "receives that name a peer after which this process looks on which node they were made; if more than three quarters \
+              were made on that of another virtual rail, it asks the peer to send over that one",
+};
+
 /// The names of the built-in strategies.
 pub const STRATEGIES: &[&str] = &["default", "aggreg", "prio", "split_balance"];
 
@@ -365,6 +385,8 @@ pub static KNOBS: &[Knob] = &[
     CHANNELS_SHAPE,
     CHANNELS_RESHAPES,
     CHANNELS_SHRINK,
+    VIRTUAL_RAILS,
+    VIRTUAL_RAILS_WINDOW,
     STRATEGY,
     CHUNKS,
     REORDER,

@@ -9,6 +9,7 @@
 //! | `segment/` | memory that peers share: rings of packets, and the doorbell |
 //! | `reliable/` | what makes links that break reliable: retransmission, acknowledgements, checksums |
 //! | `rdma` | pieces of memory that adapters read from and to: what drivers and the engine tell each other |
+//! | `virtual_rails` | rails that share an adapter's port, and their NUMA nodes |
 //! | `packet`, `rings`, `lease`, `ready`, `details` | what drivers, the engine and peers tell each other |
 
 pub(crate) mod any;
@@ -26,6 +27,7 @@ pub(crate) mod segment;
 pub(crate) mod shm;
 pub(crate) mod tcp;
 pub(crate) mod verbs;
+pub(crate) mod virtual_rails;
 
 pub(crate) use any::{AnyDriver, Link};
 pub(crate) use driver::Driver;

@@ -9,8 +9,9 @@
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 
-use marcel::topology::{Level, Topology};
 use pioman::Point;
+
+use crate::nodes::Nodes;
 
 marcel::thread_local! {
     /// One more than the place of the rank whose thread it is; 0: of none.
@@ -53,8 +54,7 @@ pub(crate) struct Finders {
     given: Box<[Given]>,
     /// By place: the NUMA node of the rank's thread.
     homes: Box<[AtomicU8]>,
-    /// By core of the topology: its NUMA node.
-    nodes: Box<[u8]>,
+    nodes: Nodes,
 }
 
 impl Finders {
@@ -64,7 +64,7 @@ impl Finders {
             found: [const { [const { AtomicU64::new(0) }; 4] }; Point::ALL.len()],
             given: (0..ranks).map(|_| Given::default()).collect(),
             homes: (0..ranks).map(|_| AtomicU8::new(NOWHERE)).collect(),
-            nodes: Topology::current().map_or_else(|_| Box::default(), |topology| nodes(&topology)),
+            nodes: Nodes::current(),
         }
     }
 
@@ -95,8 +95,7 @@ impl Finders {
 
     /// The NUMA node of the calling thread.
     fn here(&self) -> u8 {
-        let core = marcel::current_vp().and_then(marcel::Vp::cpu);
-        core.and_then(|core| self.nodes.get(core)).copied().unwrap_or(NOWHERE)
+        self.nodes.of_vp().unwrap_or(NOWHERE)
     }
 
     /// Gives the figures that are not 0, with their names, to `each`.
@@ -130,16 +129,6 @@ fn whose(own: bool, home: u8, here: u8) -> Whose {
     }
 }
 
-/// By core: the number of its NUMA node; 0 where the topology names none.
-fn nodes(topology: &Topology) -> Box<[u8]> {
-    let most = topology.cores().iter().max().map_or(0, |&core| core + 1);
-    let node = |core: usize| {
-        let mut path = topology.path_of(core).into_iter().map(|node| &topology.nodes()[node]);
-        path.find(|node| node.level == Level::Numa).map_or(0, |node| node.id.min(254) as u8)
-    };
-    (0..most).map(|core| if topology.cores().contains(&core) { node(core) } else { 0 }).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -162,12 +151,6 @@ mod tests {
         assert_eq!(whose(false, 1, 1), Whose::Near);
         assert_eq!(whose(false, 0, 1), Whose::Far);
         assert_eq!([whose(false, NOWHERE, 1), whose(false, 1, NOWHERE)], [Whose::Elsewhere; 2]);
-    }
-
-    #[test]
-    fn nodes_of_a_synthetic_machine_are_told_apart() {
-        let shape = "numa:2 core:2".parse().unwrap();
-        assert_eq!(*nodes(&Topology::synthetic(&shape, &[])), [0, 0, 1, 1]);
     }
 
     #[test]

@@ -159,7 +159,7 @@ impl<D: Driver> Core<D> {
         header: &Header,
         payload: Span,
     ) -> Result<bool, Malformed> {
-        let gate = &mut self.gates[from as usize];
+        let gate = &self.gates[from as usize];
         if header.seq != gate.rx_seq || payload.len() != header.payload as usize {
             return Err(Malformed);
         }
@@ -184,11 +184,11 @@ impl<D: Driver> Core<D> {
             }
             Kind::Leave => self.on_leave(from, header).map(|()| true)?,
             Kind::Ack => {
-                gate.credit.hear(header)?;
+                self.gates.hear(from, header)?;
                 return Ok(true);
             }
             Kind::Probe => {
-                gate.credit.hear(header)?;
+                self.gates.hear(from, header)?;
                 self.gates.owe_word(from, ACK);
                 return Ok(true);
             }
@@ -465,9 +465,15 @@ impl<D: Driver> Core<D> {
                     return self.finish(request, outcome);
                 }
                 self.matching.post(request);
-                self.gates.want_source(request.peer);
+                self.gates.note_receive(request.peer, !self.gathering);
             }
-            Some(cell) => self.take_unexpected(cell, request),
+            Some(cell) => {
+                if self.gates.routes.is_some() && !self.gathering {
+                    let from = self.matching.pool.get(cell).gate;
+                    self.gates.count_receive(from);
+                }
+                self.take_unexpected(cell, request);
+            }
         }
     }
 

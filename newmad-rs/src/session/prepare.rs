@@ -21,7 +21,9 @@ use crate::gate::config::Config;
 use crate::gate::ranks::Ranks;
 use crate::gate::signals::Signals;
 use crate::net::segment::Geometry;
+use crate::net::virtual_rails::{Home, VirtualRails};
 use crate::net::{AnyDriver, Driver as _, local};
+use crate::nodes::Nodes;
 use crate::proto::core::Core;
 use crate::proto::next::Tuning;
 use crate::sampling::{Sampling, Source};
@@ -38,6 +40,7 @@ pub(super) struct Prepared {
     names: String,
     ends: Vec<Rail>,
     drivers: Vec<AnyDriver>,
+    virtual_rails: Option<Arc<VirtualRails>>,
 }
 
 impl Prepared {
@@ -52,7 +55,12 @@ impl Prepared {
         networks: Vec<Box<dyn Network>>,
         (process, size): (u32, u32),
     ) -> Result<Prepared, Error> {
-        check(&rails, networks.len(), size, &settings)?;
+        let (count, nodes) = virtual_rails(&rails, networks.len(), &settings);
+        check(&rails, (networks.len(), count), size, &settings)?;
+        let are_adapters = rails.iter().map(|&rail| rail == Driver::Verbs);
+        let window = settings.virtual_rails_window;
+        let virtual_rails =
+            (count > 1).then(|| Arc::new(VirtualRails::new(nodes, count, are_adapters, window)));
         let sampling = settings.sampling.load()?;
         let (name, usual) = match (rails.first(), networks.first()) {
             (Some(Driver::Shm | Driver::Local), _) | (None, None) => ("shm", SHM_THRESHOLD),
@@ -61,7 +69,12 @@ impl Prepared {
             (None, Some(network)) => (network.name(), TCP_THRESHOLD),
         };
         let (threshold, _) = threshold(&settings, &sampling, name, usual);
-        let (names, ends, drivers) = (names(&rails), Vec::new(), Vec::new());
+        // What the processes compare: a verbs rail with several virtual ones says how many.
+        let names = match count {
+            1 => names(&rails),
+            count => names(&rails).replace("verbs", &format!("verbs*{count}")),
+        };
+        let (ends, drivers) = (Vec::new(), Vec::new());
         let mut prepared = Prepared {
             settings,
             manager,
@@ -72,6 +85,7 @@ impl Prepared {
             names,
             ends,
             drivers,
+            virtual_rails,
         };
         if size > 1 {
             prepared.listen(&rails, networks)?;
@@ -82,12 +96,16 @@ impl Prepared {
     fn listen(&mut self, rails: &[Driver], networks: Vec<Box<dyn Network>>) -> Result<(), Error> {
         let (settings, size) = (&self.settings, self.size);
         let mut addresses = settings.tcp_addresses.iter().cycle();
+        let homes: Vec<Home> = match &self.virtual_rails {
+            Some(rails) => (0..rails.count()).map(|route| rails.home(route)).collect(),
+            None => vec![Home::ANYWHERE],
+        };
         let mut adapters = 0;
         for rail in rails {
-            let (end, driver) = match (rail, addresses.clone().next()) {
+            let made = match (rail, addresses.clone().next()) {
                 (Driver::Tcp, Some(&address)) => {
                     addresses.next();
-                    Rail::tcp(size, address)?
+                    vec![Rail::tcp(size, address)?]
                 }
                 (Driver::Verbs, Some(&address)) => {
                     let nth = adapters;
@@ -95,16 +113,22 @@ impl Prepared {
                     let devices = &settings.verbs_devices;
                     let device = devices.get(nth % devices.len().max(1)).map(String::as_str);
                     let slots = (settings.verbs_slots, settings.verbs_channels);
-                    Rail::verbs(size, device, nth, slots, settings.verbs_rdma, address)?
+                    let reads = settings.verbs_rdma;
+                    let rail = |home: &Home| {
+                        Rail::verbs(size, device, nth, slots, reads, address, home.clone())
+                    };
+                    homes.iter().map(rail).collect::<Result<_, Error>>()?
                 }
                 _ => {
                     let (slots, slot_size) = (settings.shm_slots, settings.shm_slot_size);
                     let geometry = Geometry { ranks: size as usize, slots, slot_size };
-                    Rail::shm(self.process, geometry, settings.cma)?
+                    vec![Rail::shm(self.process, geometry, settings.cma)?]
                 }
             };
-            self.ends.push(end);
-            self.drivers.push(driver);
+            for (end, driver) in made {
+                self.ends.push(end);
+                self.drivers.push(driver);
+            }
         }
         for network in networks {
             let between = if self.names.is_empty() { "" } else { "+" };
@@ -139,7 +163,16 @@ impl Prepared {
         card: Card,
     ) -> Result<Vec<Session>, Error> {
         let Prepared {
-            settings, manager, sampling, process, size, threshold, ends, drivers, ..
+            settings,
+            manager,
+            sampling,
+            process,
+            size,
+            threshold,
+            ends,
+            drivers,
+            virtual_rails,
+            ..
         } = self;
         let place = Place { process, ranks, threshold };
         if size == 1 {
@@ -152,6 +185,9 @@ impl Prepared {
         let expects = |core: &mut Core<AnyDriver>| {
             core.parted = false;
             core.gates.learn(|rail| sampling.pace(rail));
+            if let Some(rails) = virtual_rails {
+                core.gates.are_virtual(rails);
+            }
         };
         let (sessions, engine) =
             start(place, drivers, &settings, (manager, boot.clone()), expects)?;
@@ -175,8 +211,25 @@ impl Prepared {
     }
 }
 
-/// Whether these rails make sense for that many processes, and with the other knobs.
-fn check(rails: &[Driver], networks: usize, size: u32, settings: &Settings) -> Result<(), Error> {
+/// How many virtual rails each adapter has, and the nodes whose they are. Where there is to be one for each node, at most as many
+/// as a session may have.
+fn virtual_rails(rails: &[Driver], networks: usize, settings: &Settings) -> (usize, Nodes) {
+    let adapters = rails.iter().filter(|&&rail| rail == Driver::Verbs).count();
+    if adapters == 0 || settings.virtual_rails == Some(1) {
+        return (1, Nodes::default());
+    }
+    let nodes = Nodes::current();
+    let most = MAX_RAILS.saturating_sub(rails.len() - adapters + networks) / adapters;
+    (settings.virtual_rails.unwrap_or_else(|| nodes.count().min(most).max(1)), nodes)
+}
+
+/// Whether these rails make sense for that many processes, and with the other knobs. `virtual_rails`: those of each adapter.
+fn check(
+    rails: &[Driver],
+    (networks, virtual_rails): (usize, usize),
+    size: u32,
+    settings: &Settings,
+) -> Result<(), Error> {
     let wrong = |why: String| Err(Error::Bootstrap(format!("NMAD_DRIVER={}: {why}", names(rails))));
     let count = |driver| rails.iter().filter(|&&rail| rail == driver).count();
     if size > 1 && count(Driver::Local) > 0 {
@@ -189,6 +242,13 @@ fn check(rails: &[Driver], networks: usize, size: u32, settings: &Settings) -> R
     }
     if rails.len() + networks > MAX_RAILS {
         return wrong(format!("a session has at most {MAX_RAILS} rails"));
+    }
+    let more = (virtual_rails - 1) * count(Driver::Verbs);
+    if rails.len() + networks + more > MAX_RAILS {
+        return wrong(format!(
+            "a session has at most {MAX_RAILS} rails, and the {virtual_rails} virtual rails of each adapter count: lower \
+             NMAD_VERBS_VIRTUAL_RAILS"
+        ));
     }
     let addresses = settings.tcp_addresses.len();
     if addresses > 1 && count(Driver::Tcp) > 0 && addresses != count(Driver::Tcp) {

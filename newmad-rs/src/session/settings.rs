@@ -11,10 +11,12 @@ use crate::knobs::{
     CHANNELS_SHRINK, CHANNELS_WINDOW, CHECKSUM, CHUNKS, CMA, CONNECT_TIMEOUT, CONTROL_DIMENSIONS,
     CREDIT, DRIVER, KNOBS, LOCK, RDV_THRESHOLD, REORDER, REPAIR, SAMPLING, SHM_SLOT_SIZE,
     SHM_SLOTS, STRATEGY, TCP_ADDRESS, UNEXPECTED_MAX, VERBS_DEVICE, VERBS_RDMA, VERBS_SLOTS,
+    VIRTUAL_RAILS, VIRTUAL_RAILS_WINDOW,
 };
 use crate::net::verbs::channels::{self, Rules, Shape as Slots, Shrink};
 use crate::sampling::Source;
 use crate::strategy::{self, Chunks, Strategy};
+use crate::wire::MAX_RAILS;
 
 /// The knobs' values, read once per session.
 #[derive(Clone, Debug)]
@@ -39,6 +41,9 @@ pub(crate) struct Settings {
     /// `None`: adapters read no messages.
     pub(crate) verbs_rdma: Option<usize>,
     pub(crate) verbs_channels: channels::Settings,
+    /// Virtual rails of each adapter. `None`: one for each NUMA node.
+    pub(crate) virtual_rails: Option<usize>,
+    pub(crate) virtual_rails_window: u32,
     pub(crate) sampling: Source,
     pub(crate) lock: Locking,
     pub(crate) control: Shape,
@@ -105,6 +110,8 @@ impl Settings {
             verbs_slots: must(&VERBS_SLOTS)?,
             verbs_rdma: size(&VERBS_RDMA)?.filter(|&from| from > 0),
             verbs_channels: channels()?,
+            virtual_rails: virtual_rails(&VIRTUAL_RAILS.text()?)?,
+            virtual_rails_window: must(&VIRTUAL_RAILS_WINDOW)? as u32,
             sampling: Source::of(&SAMPLING.text()?),
             control: Shape {
                 dimensions: size(&CONTROL_DIMENSIONS)?.map(|count| count as u32),
@@ -116,6 +123,15 @@ impl Settings {
                 _ => Locking::Coarse,
             },
         })
+    }
+}
+
+/// How many virtual rails of each adapter are wanted. `None`: one for each NUMA node.
+fn virtual_rails(text: &str) -> Result<Option<usize>, KnobError> {
+    match (text.trim(), text.trim().parse()) {
+        ("auto", _) => Ok(None),
+        (_, Ok(count)) if (1..=MAX_RAILS).contains(&count) => Ok(Some(count)),
+        _ => Err(refuse(&VIRTUAL_RAILS, text, "an integer from 1 to 4, or auto")),
     }
 }
 
@@ -155,5 +171,16 @@ mod tests {
     fn defaults_are_acceptable() {
         let settings = Settings::read().unwrap();
         assert_eq!(settings.shm_slot_size % 64, 0);
+        assert_eq!(settings.virtual_rails, Some(1));
+    }
+
+    #[test]
+    fn virtual_rails_are_a_number_or_auto() {
+        assert_eq!(virtual_rails("auto").unwrap(), None);
+        assert_eq!(virtual_rails(" 4 ").unwrap(), Some(4));
+        for wrong in ["", "0", "5", "-1", "two", "2x"] {
+            let error = virtual_rails(wrong).unwrap_err().to_string();
+            assert!(error.contains("NMAD_VERBS_VIRTUAL_RAILS"), "{error}");
+        }
     }
 }

@@ -23,7 +23,7 @@
 //! | `Data` | 0 | offset | this part | receiver's | 0 |
 //! | `Bye` | 0 | 0 | 0 | 0 | 0 |
 //! | `Pack` | 0 | of payload | entries (`wire/entries.rs`) | | |
-//! | `Ack`, `Probe` | credit returned | 0 | 0 | 0 | 0 |
+//! | `Ack`, `Probe` | credit returned | 0 | 0 | route (`gate/route.rs`) | 0 |
 //! | `Ask` | 0 | 0 | 0 | receiver's | 0 |
 //! | `Have` | 0 | 0 | ranges: from (u64), to (u64) | sender's | 0 |
 //! | `Back` | 0 | 0 | 0 | sender's | 0 |

@@ -15,6 +15,7 @@ use super::supply::Supply;
 use super::{Peer, Verbs};
 use crate::error::{Error, during};
 use crate::net::details::QueuePairAddress;
+use crate::net::virtual_rails::Home;
 use crate::sys;
 use crate::wire::LONG;
 
@@ -32,6 +33,8 @@ pub(crate) struct Own {
     supply: Option<Arc<Supply>>,
     /// The receive buffers that the links with each peer have brought.
     brought: Box<[Option<Range<u32>>]>,
+    /// Where memory is made.
+    home: Home,
 }
 
 /// One process's part of a link that is being made.
@@ -45,7 +48,8 @@ impl Offer {
 }
 
 impl Own {
-    /// Opens a port, and a driver without any link. `device`: its name; else the active port at place `nth`.
+    /// Opens a port, and a driver without any link. `device`: its name; else the active port at place `nth`. `home`: where queues
+    /// and buffers are made.
     ///
     /// # Errors
     /// There is none, or it may not be used.
@@ -55,13 +59,15 @@ impl Own {
         nth: usize,
         (slots, channels): (usize, Settings),
         reads_from: Option<usize>,
+        home: Home,
     ) -> Result<(Own, Verbs), Error> {
         let slots = slots.min(MOST.into());
         let reads = if reads_from.is_some() { READS_OF_LINK } else { 0 };
         let controls = if channels.limit > 0 { CONTROLS } else { 0 };
         let each = 2 * slots + WORDS + controls;
         let plan = Plan { buffer: BUFFER, each, reads, links: size as usize };
-        let adapter = Adapter::open(device, nth, plan)
+        let adapter = home
+            .make(|| Adapter::open(device, nth, plan))
             .map_err(|why| Error::Bootstrap(format!("the driver verbs cannot be used: {why}")))?;
         let adapter = Arc::new(adapter);
         let supply = match channels.limit {
@@ -70,7 +76,7 @@ impl Own {
         };
         let driver = Verbs::new(size, adapter.clone(), (channels, supply.clone()), reads_from)?;
         let brought = vec![None; size as usize].into_boxed_slice();
-        Ok((Own { adapter, slots: slots as u16, channels, supply, brought }, driver))
+        Ok((Own { adapter, slots: slots as u16, channels, supply, brought, home }, driver))
     }
 
     /// The descriptor that shows events of the adapter.
@@ -85,7 +91,7 @@ impl Own {
     pub(crate) fn event(&self) -> Option<Event> {
         let supplied = || {
             let supply = self.supply.as_ref()?;
-            supply.work(&self.adapter).then_some(Event::Supply)
+            self.home.make(|| supply.work(&self.adapter)).then_some(Event::Supply)
         };
         self.adapter.event().or_else(supplied)
     }
@@ -96,7 +102,7 @@ impl Own {
     /// The port is down, or the kernel refuses memory.
     pub(crate) fn offer(&self) -> Result<Offer, Error> {
         let psn = u32::from_le_bytes(sys::random()?);
-        let pair = QueuePair::new(&self.adapter, psn, self.slots);
+        let pair = self.home.make(|| QueuePair::new(&self.adapter, psn, self.slots));
         pair.map(Offer).map_err(during("making a queue pair (NMAD_DRIVER=verbs)"))
     }
 
@@ -118,13 +124,17 @@ impl Own {
         pair.connect(&theirs).map_err(during(doing))?;
         let buffers = match self.brought.get_mut(peer as usize) {
             Some(Some(buffers)) => buffers.clone(),
-            Some(none) => none.insert(self.adapter.add_buffers().map_err(during(doing))?).clone(),
+            Some(none) => {
+                let made = self.home.make(|| self.adapter.add_buffers()).map_err(during(doing))?;
+                self.home.has_made(made.len());
+                none.insert(made).clone()
+            }
             None => 0..0,
         };
         let eager = || Eager::new(&self.adapter, self.channels, PACKET).map(Box::new);
         let eager = match self.channels.limit {
             0 => None,
-            _ => Some(eager().map_err(during(doing))?),
+            _ => Some(self.home.make(eager).map_err(during(doing))?),
         };
         if is_caller {
             tell(&socket).map_err(during(doing))?;

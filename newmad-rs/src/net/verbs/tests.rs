@@ -2,6 +2,7 @@ use super::*;
 use crate::error::Error;
 use crate::net::verbs::channels::{Rules, Shrink};
 use crate::net::verbs::connect::Own;
+use crate::net::virtual_rails::Home;
 use crate::wire::Kind;
 use std::io::Write;
 use std::os::unix::net::UnixStream;
@@ -16,7 +17,7 @@ fn ends(settings: Settings) -> Option<[(Own, Verbs); 2]> {
 
 /// As [`ends`]: messages from this length on are read.
 pub(super) fn ends_with(settings: Settings, reads_from: usize) -> Option<[(Own, Verbs); 2]> {
-    let own = || Own::open(2, None, 0, (8, settings), Some(reads_from));
+    let own = || Own::open(2, None, 0, (8, settings), Some(reads_from), Home::ANYWHERE);
     match (own(), own()) {
         (Ok(caller), Ok(called)) => Some([caller, called]),
         (Err(Error::Bootstrap(why)), _) | (_, Err(Error::Bootstrap(why))) => {
@@ -188,6 +189,11 @@ fn a_sleeper_is_woken_by_a_packet_by_room_and_by_nothing_else() {
             first.links.peer(1).unwrap().granted(Track::Small) > 0
         });
     }
+    // The last word of credit may be on its way still: it would wake the sleeper below.
+    until("all credit", || {
+        first.begin();
+        first.links.peer(1).unwrap().granted(Track::Small) == 8
+    });
     // Until nothing is granted any more; then the peer releases.
     while first.post_small(1, &header(0, 0), &[]) {}
     sleep_of(&mut first);

@@ -55,7 +55,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("packed", parsers::packed),
     ("sampling_cache", parsers::sampling),
     ("pmi_answers", pmi::answers),
-    ("verbs_words", crate::net::verbs::hostile_words),
+    ("verbs_words", verbs_words),
     ("verbs_channels", crate::net::verbs::hostile_channels),
     ("link_details", parsers::details),
     ("greeting", |input| hostile::greet(&mut Input(input))),
@@ -64,6 +64,12 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("peer_over_shm", peer::over_shm),
     ("peer_over_tcp", peer::over_tcp),
 ];
+
+/// The words of flow control, and those that choose a virtual rail.
+fn verbs_words(input: &[u8]) {
+    crate::net::verbs::hostile_words(input);
+    crate::gate::route::hostile(input);
+}
 
 /// Runs the target of that name.
 ///

@@ -3,6 +3,7 @@
 use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::Input;
@@ -13,7 +14,9 @@ use crate::gate::signals::Signals;
 use crate::memory::span::Span;
 use crate::net::shm::Shm;
 use crate::net::tcp::{self, Tcp};
+use crate::net::virtual_rails::VirtualRails;
 use crate::net::{Driver, Peek, local};
+use crate::nodes::Nodes;
 use crate::proto::core::Core;
 use crate::proto::pieces::Wanted;
 use crate::request::{ANY_SOURCE, Request};
@@ -151,10 +154,15 @@ impl Talk {
             8 => header.ack = input.byte().into(),
             9 => header.ack = input.word() as u32,
             10 => {
-                // A word of its own: what it has received, and how much of that was eager.
+                // A word of its own: what it has received, how much of that was eager, and over which virtual rail it receives.
                 let kind = if input.below(2) == 0 { Kind::Ack } else { Kind::Probe };
                 let (ack, tag) = (u32::from(input.byte()), input.word() >> input.below(64));
-                return (Header { ack, tag, ..of(kind, &[]) }, Vec::new(), false);
+                let id = match input.below(8) {
+                    0..=4 => 0,
+                    5 => input.word(),
+                    _ => input.word() & 0x0301,
+                };
+                return (Header { ack, tag, id, ..of(kind, &[]) }, Vec::new(), false);
             }
             11 => {
                 // A question about what it sends, or an answer about what it gets.
@@ -295,6 +303,11 @@ pub(super) fn over_tcp(input: &[u8]) {
         ..Config::new(THRESHOLD, 1 << 20)
     };
     let mut core = Core::new(0, Ranks::one_each(2), vec![driver], config, signals);
+    if choice & 16 != 0 {
+        // The first of several, of which the others are not there.
+        let rails = VirtualRails::new(Nodes::default(), 3, [true], 2);
+        core.gates.are_virtual(Arc::new(rails));
+    }
     core.attach(0, 1, |driver| drop(driver.install(1, link)));
     let (mut asked, mut talk) = (Vec::new(), Talk::default());
     let (mut heard, mut unread) = (Vec::new(), vec![0; 4096]);
@@ -326,6 +339,7 @@ pub(super) fn over_tcp(input: &[u8]) {
             10 if core.signals.starved.load(Ordering::Relaxed) => {
                 core.grow();
             }
+            12 => core.gates.receive_on(1, input.below(3)),
             11 if input.below(4) == 0 => {
                 // The connection is made anew, whether it had broken or not.
                 let Some((link, ends)) = connection() else { return };

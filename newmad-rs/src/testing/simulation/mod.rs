@@ -13,6 +13,7 @@ mod network;
 mod poll_once;
 mod quiet;
 mod reads;
+mod routes;
 mod strategies;
 mod taken_back;
 mod twice;
@@ -25,6 +26,8 @@ use self::network::{Nature, Network, Random, USUAL, Virtual, Way};
 use crate::gate::config::Config;
 use crate::gate::ranks::Ranks;
 use crate::gate::signals::Signals;
+use crate::net::virtual_rails::VirtualRails;
+use crate::nodes::Nodes;
 use crate::proto::core::Core;
 use crate::request::{ANY_SOURCE, Request};
 use crate::testing::asked::{Asked, How};
@@ -39,6 +42,8 @@ struct World {
     rails: usize,
     nature: Nature,
     checksum: bool,
+    /// The rails are virtual ones of one adapter.
+    are_virtual: bool,
     network: Arc<Mutex<Network>>,
 }
 
@@ -46,7 +51,7 @@ impl World {
     fn new(rails: usize, nature: Nature) -> World {
         let network = Network::new(Random(1));
         network.lock().unwrap().calm = true;
-        World { rails, nature, checksum: false, network }
+        World { rails, nature, checksum: false, are_virtual: false, network }
     }
 
     /// One of so many ranks, without links.
@@ -59,7 +64,12 @@ impl World {
             ..Config::new(THRESHOLD, 1 << 20)
         };
         let signals = Signals::new(ranks, self.rails).unwrap();
-        Core::new(rank, Ranks::one_each(ranks), drivers.collect(), config, signals)
+        let mut core = Core::new(rank, Ranks::one_each(ranks), drivers.collect(), config, signals);
+        if self.are_virtual {
+            let rails = VirtualRails::new(Nodes::default(), self.rails, [true], 1);
+            core.gates.are_virtual(Arc::new(rails));
+        }
+        core
     }
 
     /// A new connection between ranks 0 and 1.

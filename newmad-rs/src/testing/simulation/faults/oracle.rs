@@ -46,7 +46,9 @@ pub(super) fn judge(program: Program, seed: u64) -> Tally {
     let [drops, doubles, corrupted] = world.network.lock().unwrap().counts;
     let rails = world.cores.iter().flatten().flat_map(|core| &core.gates.rails);
     let reads = rails.map(|rail| rail.driver.adapter.reads as u64).sum();
-    Tally { reads, drops, doubles, corrupted, ..std::mem::take(&mut world.tally) }
+    let virtual_rails = world.cores.iter().flatten().filter_map(|core| core.gates.routes.as_ref());
+    let routes = virtual_rails.map(|rails| rails.routes()[1]).sum();
+    Tally { reads, routes, drops, doubles, corrupted, ..std::mem::take(&mut world.tally) }
 }
 
 /// What is known of a request that does not end.

@@ -57,6 +57,12 @@ pub(super) enum Step {
     Leave {
         rank: u32,
     },
+    /// Its threads receive from `peer` on the nodes of another route now.
+    Route {
+        rank: u32,
+        peer: u32,
+        route: usize,
+    },
 }
 
 /// A schedule.
@@ -75,6 +81,8 @@ pub(super) struct Program {
     pub(super) tight: bool,
     /// Links are cut while the sessions close.
     pub(super) rough_end: bool,
+    /// The first rail that is virtual, of one adapter as all behind it. `None`: no rail is.
+    pub(super) virtual_rails: Option<usize>,
 }
 
 fn nature(random: &mut Random, breaks: bool, checksum: bool) -> Nature {
@@ -190,9 +198,18 @@ impl Program {
         if random.chance(150) {
             steps.push((random.below(span), Step::Leave { rank: rank(random) }));
         }
+        // Of its own, so that the other choices of a seed stay.
+        let routes = &mut Random(seed ^ 0x726f_7574);
+        let first = usize::from(solid);
+        let virtual_rails = (rails >= first + 2 && routes.chance(600)).then_some(first);
+        for _ in 0..if virtual_rails.is_some() { routes.below(12) } else { 0 } {
+            let ([rank, peer], route) =
+                (two(routes), routes.below((rails - first) as u64) as usize);
+            steps.push((routes.below(span), Step::Route { rank, peer, route }));
+        }
         steps.sort_by_key(|step| step.0);
         let rough_end = random.chance(300);
         let panics = false;
-        Program { natures, config, steps, strategy, panics, start, tight, rough_end }
+        Program { natures, config, steps, strategy, panics, start, tight, rough_end, virtual_rails }
     }
 }

@@ -10,6 +10,8 @@ use crate::error::Cause;
 use crate::gate::Life;
 use crate::gate::ranks::Ranks;
 use crate::gate::signals::Signals;
+use crate::net::virtual_rails::VirtualRails;
+use crate::nodes::Nodes;
 use crate::proto::core::Core;
 use crate::request::{ANY_SOURCE, Request};
 use crate::strategy::selection::Selection;
@@ -87,6 +89,12 @@ impl World {
                 let signals = Signals::new(RANKS, drivers.len()).unwrap();
                 let mut core =
                     Core::new(rank, Ranks::one_each(RANKS), drivers, program.config, signals);
+                if let Some(first) = program.virtual_rails {
+                    let count = program.natures.len() - first;
+                    let adapters = (0..first).map(|_| false).chain([true]);
+                    let rails = VirtualRails::new(Nodes::default(), count, adapters, 1);
+                    core.gates.are_virtual(Arc::new(rails));
+                }
                 match program.strategy {
                     None => strategies::whims(&mut core, seed, program.panics),
                     Some(name) => {
@@ -251,6 +259,11 @@ impl World {
                 self.left.push(rank);
                 self.close(rank);
                 self.tally.leaves += 1;
+            }
+            Step::Route { rank, peer, route } => {
+                if let Some(core) = self.core(rank) {
+                    core.gates.receive_on(peer, route);
+                }
             }
             Step::Crash { rank } => {
                 if let Some(mut core) = self.cores[rank as usize].take() {
