@@ -17,6 +17,7 @@ use super::wire::{COMPLETE, POST};
 use crate::abi::*;
 use crate::error::Fault;
 use crate::group::Group;
+use crate::message::send_and_leave;
 use crate::per_rank;
 
 #[cold]
@@ -39,22 +40,8 @@ fn ranks(win: &Win, group: &Arc<Group>) -> Result<Vec<u32>, Fault> {
 fn tell(win: &Win, ranks: &[u32], tag: u32) -> Result<(), Fault> {
     let tag = win.comm.internal_tag(tag);
     let process = |&rank: &u32| win.members[rank as usize].process;
-    ranks.iter().map(|rank| send(win, process(rank), tag)).fold(Ok(()), Result::and)
-}
-
-fn send(win: &Win, process: u32, tag: u64) -> Result<(), Fault> {
-    let session = &win.comm.session;
-    if session.send_at_once(process, tag, &Vec::new())? {
-        return Ok(());
-    }
-    let sent = session.isend(process, tag, Vec::new())?;
-    match sent.result() {
-        Some(result) => Ok(result.map(drop)?),
-        None => {
-            sent.on_done(drop);
-            Ok(())
-        }
-    }
+    let tell = |rank| send_and_leave(&win.comm.session, process(rank), tag, Vec::new());
+    ranks.iter().map(tell).fold(Ok(()), Result::and)
 }
 
 fn await_all(win: &Win, ranks: &[u32], tag: u32) -> Result<Vec<newmad::Request>, Fault> {

@@ -27,6 +27,7 @@ use crate::abi::*;
 use crate::comm::Comm;
 use crate::datatype::{Data, Elements};
 use crate::error::Fault;
+use crate::message::send_and_leave;
 use crate::request::{Operation, Outcome};
 
 /// Puts up to this length are in the request.
@@ -182,11 +183,7 @@ impl Remote {
     }
 
     fn send(&self, rank: usize, tag: u64, bytes: Vec<u8>) -> Result<(), Fault> {
-        let (session, process) = (&self.comm.session, self.members[rank].process);
-        if !session.send_at_once(process, tag, &bytes)? {
-            session.isend(process, tag, bytes)?.on_done(drop);
-        }
-        Ok(())
+        send_and_leave(&self.comm.session, self.members[rank].process, tag, bytes)
     }
 
     /// Sends a request; waits for the target first, if that is far behind.

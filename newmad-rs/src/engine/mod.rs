@@ -49,6 +49,7 @@ use crate::engine::doorbells::Doorbells;
 use crate::engine::offload::Offload;
 use crate::engine::spin::{Budget, Poll, spin};
 use crate::error::Error;
+use crate::gate::absence::Posting;
 use crate::gate::lease::InlineLease;
 use crate::gate::ranks::{Beside, Ranks};
 use crate::gate::signals::{FINE, SEVERAL, Signals};
@@ -60,7 +61,7 @@ use crate::proto::finders::Finders;
 use crate::proto::inline::Found;
 use crate::request::{Ref, Request};
 use crate::strategy::selection::assert_caller;
-use crate::sys::{self, KeepErrno};
+use crate::sys::KeepErrno;
 use crate::wire::{Ends, Envelope};
 
 /// Requests are on the submission list.
@@ -334,19 +335,19 @@ impl Engine {
     pub(crate) unsafe fn submit_then_compute(&self, request: NonNull<Request>, manager: &Manager) {
         // SAFETY: valid, and kept alive by its owner, the caller.
         let asked = unsafe { request.as_ref() };
-        let long = !asked.is_short();
-        if long {
-            self.signals.absence.posts(sys::now_ns(), !self.pending());
-        }
+        let _posting = self.posting(asked);
         // SAFETY: the caller's promise.
         unsafe { self.submit_and_leave(request, manager) };
         if self.signals.held.load(Ordering::Relaxed) && !self.is_watched_by(manager) {
             // The watcher looks now and then (its polling mode), which is too late for what is held.
             self.send_held();
         }
-        if long {
-            self.signals.absence.leaves(sys::now_ns());
-        }
+    }
+
+    /// The caller posts the request: if that is long, how long the program stays away counts from when this is dropped.
+    #[inline]
+    fn posting(&self, asked: &Request) -> Option<Posting<'_>> {
+        (!asked.is_short()).then(|| self.signals.absence.posting(!self.pending()))
     }
 
     /// The submission itself.
@@ -428,10 +429,7 @@ impl Engine {
         // SAFETY: valid, and not submitted yet.
         let asked = unsafe { request.as_ref() };
         let (short, peer) = (asked.is_short_receive(), asked.peer);
-        let long = !asked.is_short();
-        if long {
-            self.signals.absence.posts(sys::now_ns(), !self.pending());
-        }
+        let _posting = self.posting(asked);
         // Not by the count of those outstanding: other threads' requests end, too.
         let begun = |core: &mut Locked<'_>, _| {
             if asked.is_finished() {
@@ -467,9 +465,6 @@ impl Engine {
             Some(false) => {}
             // SAFETY: the caller's promise.
             None => unsafe { self.enqueue(request) },
-        }
-        if long {
-            self.signals.absence.leaves(sys::now_ns());
         }
     }
 

@@ -9,13 +9,15 @@
 //! ```text
 //!   posts ──▶ (away) ──▶ posts ──▶ (away) ──▶ waits        soon: the times away together are short
 //! ```
-//! By the same guess nobody is woken over sockets for a message that comes without being asked for
+//! By the same guess the process has no thread watch its sockets for a message that its sender does not announce
 //! ([`Pending`](crate::proto::pending::Pending)).
 //!
 //! Wrong guesses cost time, no more: a side that does not come moves its part when its watcher or a tick looks.
 //! Threads and ranks of a process count together, in relaxed loads and stores.
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
+
+use crate::sys::now_ns;
 
 /// Away for less is not away: about what a sleep costs.
 const SHORT_NS: u64 = 5_000;
@@ -33,7 +35,22 @@ pub(crate) struct Absence {
     short: AtomicU8,
 }
 
+/// A call that posts a long message; dropped when it returns.
+pub(crate) struct Posting<'a>(&'a Absence);
+
+impl Drop for Posting<'_> {
+    fn drop(&mut self) {
+        self.0.leaves(now_ns());
+    }
+}
+
 impl Absence {
+    /// As [`Absence::posts`], and then [`Absence::leaves`].
+    pub(crate) fn posting(&self, first: bool) -> Posting<'_> {
+        self.posts(now_ns(), first);
+        Posting(self)
+    }
+
     /// A call begins that posts a long message. `first`: no other request is outstanding.
     pub(crate) fn posts(&self, now_ns: u64, first: bool) {
         let away = if first { 0 } else { self.away(now_ns) };

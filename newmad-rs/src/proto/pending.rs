@@ -20,8 +20,8 @@ pub(crate) struct Pending {
     /// without them.
     from_beside: usize,
     beside: Beside,
-    /// Of the others, those whose owners ask for their ends; of those, the short ones, and the receives for which nobody needs
-    /// to be woken.
+    /// Of the others, those whose owners ask for their ends; of those, the short ones, and the receives that their owners find
+    /// soon enough.
     attended: usize,
     short: usize,
     ignorable: usize,
@@ -83,8 +83,8 @@ impl Pending {
         self.tally(request, true);
     }
 
-    /// Whether nobody needs to be woken for the request: it is a short receive; or one of a message that comes without being
-    /// asked for, whose owner, as it has done before, will wait at once.
+    /// Whether the request's owner finds its end soon enough, so that no thread has to watch for it: a short receive; or one of a
+    /// message that its sender does not announce, whose owner, as it has done before, will wait at once.
     #[inline]
     fn is_ignorable(&self, request: Ref) -> bool {
         request.is_short_receive()
@@ -209,7 +209,7 @@ mod tests {
     use super::*;
     use crate::request::Request;
 
-    /// Whether somebody is to be woken for a receive of so many bytes whose owner asks for its end.
+    /// Whether a thread has to watch for a receive of so many bytes whose owner asks for its end.
     fn is_watched(bytes: usize, comes_at_once: bool, tells_apart: bool) -> bool {
         let signals = Signals::new(2, 1).unwrap();
         for _ in 0..if comes_at_once { 2 } else { 0 } {
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_woken_for_short_messages_and_unasked_ones_that_are_waited_for_at_once() {
+    fn no_thread_watches_for_short_messages_and_unasked_ones_that_are_waited_for_at_once() {
         for comes_at_once in [false, true] {
             assert!(!is_watched(8 * 1024, comes_at_once, false));
             assert!(is_watched(100_000, comes_at_once, false), "it is announced");

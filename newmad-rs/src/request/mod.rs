@@ -140,7 +140,7 @@ pub(crate) struct Request {
     nudged: Cell<bool>,
     /// Its owner asks for its end, and each time polls: no thread has to be told, or woken. The engine's.
     pub(crate) attended: Cell<bool>,
-    /// Nobody needs to be woken for it while its owner asks for its end. The engine's, fixed when it begins.
+    /// No thread has to watch for it while its owner asks for its end. The engine's, fixed when it begins.
     pub(crate) is_ignorable: Cell<bool>,
     /// A ban alarms its owner, and does not end it. Fixed when submitted.
     pub(crate) stays: bool,

@@ -37,6 +37,8 @@ use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 
+use crossbeam_utils::CachePadded;
+
 use crate::shim::{AtomicBool, AtomicU32, AtomicU64, Ordering::*, UnsafeCell};
 use crate::srcu::SLOTS;
 use crate::sync::delegation::Delegated;
@@ -59,22 +61,11 @@ const FIRST: u32 = 1;
 /// The same after many revocations.
 const MOST: u32 = FIRST << 10;
 
-/// Alone on its cache lines: what is read before the lock is taken, here and in what the lock is a part of, does not wander
-/// with it from core to core.
-#[repr(align(128))]
-struct Alone<T>(T);
-
-impl<T> Deref for Alone<T> {
-    type Target = T;
-    #[inline(always)]
-    fn deref(&self) -> &T {
-        &self.0
-    }
-}
-
 /// See the module's description.
 pub struct BiasedLock<T: Delegated> {
-    word: Alone<AtomicU64>,
+    /// Alone on its cache lines: what is read before the lock is taken, here and in what the lock is a part of, does not wander
+    /// with it from core to core.
+    word: CachePadded<AtomicU64>,
     /// Biases are given.
     biasing: AtomicBool,
     /// The last holder, by slot, and how often in a row; written by holders.
@@ -99,7 +90,7 @@ impl<T: Delegated> BiasedLock<T> {
     /// A free lock, without a bias.
     pub fn new(value: T) -> Self {
         BiasedLock {
-            word: Alone(AtomicU64::new(0)),
+            word: CachePadded::new(AtomicU64::new(0)),
             biasing: AtomicBool::new(false),
             last: AtomicU32::new(u32::MAX),
             row: AtomicU32::new(0),
