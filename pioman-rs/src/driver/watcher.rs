@@ -47,15 +47,20 @@ impl std::fmt::Debug for SpareThreads {
 }
 
 impl SpareThreads {
-    pub(crate) fn new(driver: Arc<Driver>, lwps: usize) -> SpareThreads {
-        let sleeper = Box::leak(Box::new(Sleeper::new()));
+    /// The watcher's descriptor is had here: by the time that the watcher is wanted, the program may have used up its
+    /// descriptors.
+    pub(crate) fn new(driver: Arc<Driver>, lwps: usize) -> io::Result<SpareThreads> {
+        let sleeper: &'static Sleeper = Box::leak(Box::new(Sleeper::new()));
+        if driver.machine.points.block {
+            sleeper.fd()?;
+        }
         let shared = Arc::new(Shared { driver, stopping: AtomicBool::new(false), sleeper });
-        SpareThreads {
+        Ok(SpareThreads {
             shared,
             watcher: KernelMutex::new(None),
             lwps: Arc::new(LwpPool::new(lwps)),
             most: lwps,
-        }
+        })
     }
 
     /// Tries to have `n` spare threads for requests that block, up to the bound of the pool; how many there are.
@@ -187,16 +192,16 @@ impl Drop for SpareThreads {
     fn drop(&mut self) {
         self.shared.stopping.store(true, SeqCst);
         self.shared.sleeper.notify();
-        let watcher = self.watcher.lock().take();
-        // The manager's last owner may be a value that the watcher has just dropped: it does not wait for itself.
-        if let Some(thread) = watcher
-            && thread.thread().id() != std::thread::current().id()
-        {
+        if let Some(thread) = self.watcher.lock().take() {
+            // The manager's last owner may be a value that the watcher has just dropped: it does not wait for itself.
+            if thread.thread().id() == std::thread::current().id() {
+                return;
+            }
             let _ = thread.join();
             if let Ok(fd) = self.shared.sleeper.fd() {
                 self.shared.driver.background.set.remove_sleeper(fd);
-                self.shared.sleeper.retire();
             }
         }
+        self.shared.sleeper.retire();
     }
 }

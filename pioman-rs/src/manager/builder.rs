@@ -163,6 +163,7 @@ impl Builder {
             ledger::expect(driver);
         }
         let spare = SpareThreads::new(driver.clone(), lwps);
+        let spare = spare.map_err(os("making the background watcher's descriptor"))?;
         let (number, cores) = select::dedicated()?;
         let dedicated = DedicatedThreads::new(driver.clone(), cores);
         dedicated.set(number.unwrap_or(0)).map_err(os("starting a dedicated kernel thread"))?;
