@@ -258,6 +258,7 @@ fn a_process_that_ends_inside_an_epoch_is_an_error_of_the_others() {
         "fence",
         "start",
         "complete",
+        "post",
         "wait",
         "holder",
         "lock_all",

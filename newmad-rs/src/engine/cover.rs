@@ -15,6 +15,8 @@
 //! 2. A request for which peers must ring for more packets than before begins another spell, since the bell was armed
 //!    for less.
 //! 3. A copy that goes on needs a thread, not an event: a caller that leaves one covers the spell anew.
+//! 4. While only requests are outstanding for which no thread has to watch, no thread does: a request that has to be watched
+//!    begins another spell then.
 //!
 //! Rejected: to rely on the caller that began the earlier request. It may be about to register a watcher, and skip that
 //! because another thread completes its request first.

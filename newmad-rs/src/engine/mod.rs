@@ -429,7 +429,8 @@ impl Engine {
         // SAFETY: valid, and not submitted yet.
         let asked = unsafe { request.as_ref() };
         let (short, peer) = (asked.is_short_receive(), asked.peer);
-        let _posting = self.posting(asked);
+        let absence = (!asked.is_short()).then_some(&self.signals.absence);
+        let _paused = absence.and_then(|absence| absence.pausing(!self.pending()));
         // Not by the count of those outstanding: other threads' requests end, too.
         let begun = |core: &mut Locked<'_>, _| {
             if asked.is_finished() {

@@ -41,6 +41,26 @@ fn settle_quietly(engine: &Engine, core: &mut Core<AnyDriver>) {
     assert!(quiet, "something is to be looked for");
 }
 
+#[test]
+fn calls_that_wait_say_nothing_of_how_long_the_program_stays_away() {
+    let (a, b, _) = pair();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..3 {
+                b.recv(0, 2, &mut [0]).unwrap();
+                std::thread::sleep(Duration::from_millis(2));
+                b.send(0, 1, &[1; 20_000]).unwrap();
+            }
+        });
+        for _ in 0..3 {
+            a.send(1, 2, &[1]).unwrap();
+            a.recv(1, 1, &mut [0; 20_000]).unwrap();
+        }
+    });
+    assert!(!a.inner().engine.signals.absence.is_expected_to_be_short());
+    close(a, b);
+}
+
 /// As when the watcher has taken the core of a thread that is in the engine.
 #[test]
 fn a_message_wakes_the_watcher_once_while_a_thread_is_in_the_engine() {

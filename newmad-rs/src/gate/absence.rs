@@ -35,7 +35,7 @@ pub(crate) struct Absence {
     short: AtomicU8,
 }
 
-/// A call that posts a long message; dropped when it returns.
+/// A call that posts a long message, or waits for one while others are posted; dropped when it returns.
 pub(crate) struct Posting<'a>(&'a Absence);
 
 impl Drop for Posting<'_> {
@@ -49,6 +49,11 @@ impl Absence {
     pub(crate) fn posting(&self, first: bool) -> Posting<'_> {
         self.posts(now_ns(), first);
         Posting(self)
+    }
+
+    /// A blocking call begins: the time in it is not away. `None`: the program has posted nothing that it has not waited for.
+    pub(crate) fn pausing(&self, first: bool) -> Option<Posting<'_>> {
+        (self.left_ns.load(Relaxed) != 0).then(|| self.posting(first))
     }
 
     /// A call begins that posts a long message. `first`: no other request is outstanding.
@@ -158,6 +163,21 @@ mod tests {
             absence.waits(|| now);
         }
         assert!(absence.is_expected_to_be_short());
+    }
+
+    #[test]
+    fn a_blocking_call_pauses_a_time_away_and_begins_none() {
+        let absence = Absence::default();
+        assert!(absence.pausing(true).is_none());
+        absence.posts(1, true);
+        absence.leaves(2);
+        let away = || absence.left_ns.load(Relaxed) != 0;
+        let paused = absence.pausing(true);
+        assert!(paused.is_some() && !away());
+        drop(paused);
+        assert!(away());
+        absence.waits(now_ns);
+        assert!(absence.pausing(true).is_none());
     }
 
     #[test]

@@ -12,6 +12,10 @@ use crate::proto::finders::Finders;
 use crate::request::{Op, Outcome, Ref};
 use crate::sys;
 
+/// After so many announcements where none was expected, receives of unasked messages are watched: the peers' sends are
+/// synchronous, or find no credit.
+const OFTEN: u8 = 4;
+
 /// See the module.
 pub(crate) struct Pending {
     signals: Arc<Signals>,
@@ -27,6 +31,8 @@ pub(crate) struct Pending {
     ignorable: usize,
     /// The longest message that leaves without being asked for.
     unasked: usize,
+    /// How often a message was announced although its receive was taken to be ignorable, up to [`OFTEN`].
+    refuted: u8,
     /// Whether the peers of a rail tell apart for what they ring.
     tells_apart: bool,
     spell: u64,
@@ -57,6 +63,7 @@ impl Pending {
             short: 0,
             ignorable: 0,
             unasked,
+            refuted: 0,
             tells_apart,
             spell: 0,
             watched_for: Rings::NONE,
@@ -75,12 +82,24 @@ impl Pending {
     /// A request begins.
     #[inline]
     pub(crate) fn begin(&mut self, request: Ref) {
-        if self.outstanding == self.from_beside && !self.is_from_beside(request) {
-            self.spell += 1;
-            self.watched_for = Rings::NONE;
+        let is_ignorable = self.is_ignorable(request);
+        request.is_ignorable.set(is_ignorable);
+        if !self.is_from_beside(request) {
+            let watched = self.outstanding - self.from_beside - self.ignored();
+            let ignores = is_ignorable && request.attended.get() && !self.tells_apart;
+            // While only ignored requests are outstanding no thread keeps the watch.
+            if watched == 0 && !(ignores && self.outstanding > self.from_beside) {
+                self.spell += 1;
+                self.watched_for = Rings::NONE;
+            }
         }
-        request.is_ignorable.set(self.is_ignorable(request));
         self.tally(request, true);
+    }
+
+    /// Requests that no thread watches while their owners ask for their ends.
+    #[inline]
+    fn ignored(&self) -> usize {
+        if self.tells_apart { 0 } else { self.ignorable }
     }
 
     /// Whether the request's owner finds its end soon enough, so that no thread has to watch for it: a short receive; or one of a
@@ -91,7 +110,20 @@ impl Pending {
             || request.op == Op::Recv
                 && !self.tells_apart
                 && request.capacity <= self.unasked
+                && self.refuted < OFTEN
                 && self.signals.absence.is_expected_to_be_short()
+    }
+
+    /// The message of this receive was announced: its sender, and so will others, needs an answer.
+    pub(crate) fn is_announced(&mut self, request: Ref) {
+        if request.is_short_receive() || !request.is_ignorable.replace(false) {
+            return;
+        }
+        self.refuted = (self.refuted + 1).min(OFTEN);
+        if request.attended.get() {
+            self.ignorable -= 1;
+            self.publish();
+        }
     }
 
     /// The lock holder looks for events at this point.
@@ -160,8 +192,7 @@ impl Pending {
         if outstanding > self.attended {
             return Rings::ALL;
         }
-        let ignores = outstanding == self.ignorable && !self.tells_apart;
-        match (outstanding == 0 || ignores, backlog) {
+        match (outstanding == self.ignored(), backlog) {
             (true, _) => Rings::NONE,
             (_, false) => Rings::CONTROL,
             (_, true) if outstanding == self.short => Rings::CONTROL.and(Rings::ROOM_LATER),
@@ -197,8 +228,7 @@ impl Pending {
     fn publish(&self) {
         let outstanding = self.outstanding - self.from_beside;
         self.signals.outstanding.store(outstanding, Ordering::Relaxed);
-        let ignorable = if self.tells_apart { 0 } else { self.ignorable };
-        self.signals.unattended.store(outstanding > ignorable, Ordering::Relaxed);
+        self.signals.unattended.store(outstanding > self.ignored(), Ordering::Relaxed);
     }
 }
 
@@ -209,26 +239,76 @@ mod tests {
     use super::*;
     use crate::request::Request;
 
-    /// Whether a thread has to watch for a receive of so many bytes whose owner asks for its end.
-    fn is_watched(bytes: usize, comes_at_once: bool, tells_apart: bool) -> bool {
+    /// Of a program that waits at once for what it has posted, or has not done so yet.
+    fn pending(comes_at_once: bool, tells_apart: bool) -> (Pending, Arc<Signals>) {
         let signals = Signals::new(2, 1).unwrap();
         for _ in 0..if comes_at_once { 2 } else { 0 } {
             signals.absence.posts(1, true);
             signals.absence.leaves(2);
             signals.absence.waits(|| 3);
         }
-        let mut pending = Pending::new(signals.clone(), 64 * 1024, tells_apart, Beside::NONE);
+        (Pending::new(signals.clone(), 64 * 1024, tells_apart, Beside::NONE), signals)
+    }
+
+    fn attended(buffer: &mut [u8]) -> Request {
+        // SAFETY: the tests keep the buffer for as long.
+        unsafe { Request::recv(1, 1, &raw mut *buffer, false) }.attended()
+    }
+
+    /// The test keeps the request where it is.
+    fn named(request: &Request) -> Ref {
+        // SAFETY: as the caller does.
+        unsafe { Ref::new(NonNull::from(request)) }
+    }
+
+    /// Whether a thread has to watch for a receive of so many bytes whose owner asks for its end.
+    fn is_watched(bytes: usize, comes_at_once: bool, tells_apart: bool) -> bool {
+        let (mut pending, signals) = pending(comes_at_once, tells_apart);
         let mut buffer = vec![0; bytes];
-        // SAFETY: the buffer outlives the request.
-        let request = unsafe { Request::recv(1, 1, &raw mut buffer[..], false) }.attended();
-        // SAFETY: it stays here.
-        let request = unsafe { Ref::new(NonNull::from(&request)) };
-        pending.begin(request);
+        let request = attended(&mut buffer);
+        pending.begin(named(&request));
         let is_watched = signals.is_unattended();
         assert_eq!(is_watched || tells_apart, pending.rings(false) != Rings::NONE);
-        pending.finish(request, Outcome::Cancelled);
+        pending.finish(named(&request), Outcome::Cancelled);
         assert!(pending.count() == 0 && !signals.is_unattended());
         is_watched
+    }
+
+    #[test]
+    fn a_watch_ends_with_the_last_request_that_is_not_ignored() {
+        let (mut pending, _) = pending(false, false);
+        let mut buffers = [vec![0; 8], vec![0; 8], vec![0; 100_000], vec![0; 100_000]];
+        let [control, second, first_long, next_long] = buffers.each_mut().map(|b| attended(b));
+        pending.begin(named(&control));
+        pending.begin(named(&first_long));
+        let covered = pending.spell(false);
+        pending.begin(named(&second));
+        assert_eq!(pending.spell(false), covered, "the long one is watched");
+        pending.finish(named(&first_long), Outcome::Cancelled);
+        pending.begin(named(&next_long));
+        assert_ne!(pending.spell(false), covered, "only ignored ones were left");
+        for request in [control, second, next_long] {
+            pending.finish(named(&request), Outcome::Cancelled);
+        }
+    }
+
+    #[test]
+    fn a_receive_whose_message_is_announced_is_watched_and_in_the_end_others_are_too() {
+        let (mut pending, signals) = pending(true, false);
+        let mut buffer = vec![0; 20_000];
+        for _ in 0..OFTEN {
+            let request = attended(&mut buffer);
+            pending.begin(named(&request));
+            assert!(!signals.is_unattended());
+            pending.is_announced(named(&request));
+            assert!(signals.is_unattended());
+            pending.finish(named(&request), Outcome::Cancelled);
+            assert!(!signals.is_unattended());
+        }
+        let request = attended(&mut buffer);
+        pending.begin(named(&request));
+        assert!(signals.is_unattended());
+        pending.finish(named(&request), Outcome::Cancelled);
     }
 
     #[test]

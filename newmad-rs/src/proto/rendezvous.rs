@@ -78,6 +78,7 @@ impl<D: Driver> Core<D> {
         request.remote.set(addr);
         request.remote_id.set(id);
         self.table.insert(request);
+        self.pending.is_announced(request);
         let message = (request.matched.get(), len);
         self.note(EventKind::Rendezvous, request.mine.get(), source.rank, message);
         if request.total.get() == 0 {

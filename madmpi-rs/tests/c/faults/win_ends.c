@@ -70,6 +70,13 @@ int main(int argc, char **argv) {
         MPI_Wait(&request, MPI_STATUS_IGNORE);
         if (code == MPI_SUCCESS)
             code = MPI_Win_complete(win);
+    } else if (is(mode, "post")) { /* for a group with one that is dead already */
+        if (rank == 1)
+            leave(how);
+        MPI_Recv(mine, 0, MPI_INT, 1, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        code = MPI_Win_post(target, 0, win);
+        if (code == MPI_SUCCESS)
+            code = MPI_Win_wait(win);
     } else if (is(mode, "wait")) { /* an origin that does not complete */
         if (rank == 1) {
             MPI_Win_start(others, 0, win);
@@ -129,7 +136,7 @@ int main(int argc, char **argv) {
         MPI_Win_complete(win);
     else if (is(mode, "fence"))
         MPI_Win_fence(MPI_MODE_NOSUCCEED, win);
-    else if (!is(mode, "start") && !is(mode, "wait") && !is(mode, "holder") && !is(mode, "lock_all"))
+    else if (!is(mode, "start") && !is(mode, "post") && !is(mode, "wait") && !is(mode, "holder") && !is(mode, "lock_all"))
         MPI_Win_unlock(1, win);
     MPI_Error_class(MPI_Win_free(&win), &freed);
     const char *told = class == MPI_SUCCESS ? "nothing" : class == MPI_ERR_PROC_ABORTED ? "it is gone" : "else";

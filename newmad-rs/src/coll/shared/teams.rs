@@ -7,9 +7,9 @@
 //! | allreduce | each leader has its team's | an allreduce | each team has it |
 //!
 //! The other operations go by messages. When the leaders' part fails, the leader revokes the group, and its team learns of it
-//! at the meeting. When a meeting fails, its leader's group is revoked, and the other leaders learn of it there; but while
-//! a leader gives on what its team has no part in any more (`bcast`: the root's team), only after that: members that are done
-//! may leave.
+//! at the meeting. When a meeting fails, its leader revokes the leaders' group, and the other leaders learn of it there: at
+//! once, but if a member has left in order. Members that are done may leave while the leaders give on what others need
+//! (`bcast`), so a leader finds that out when it meets its team the next time.
 //!
 //! Rejected: all operations (gathering and scattering by teams takes memory for what belongs to the team, and most of the
 //! bytes still go between processes).
@@ -62,6 +62,14 @@ impl Teams {
             }
             _ => false,
         }
+    }
+
+    /// How a meeting has ended: if it has failed, the leader tells the other leaders.
+    fn met(&self, ended: Result<(), Error>) -> Result<(), Error> {
+        if let (Err(error), Some(leaders)) = (&ended, &self.leaders) {
+            leaders.revoke(Failure::of_part(error));
+        }
+        ended
     }
 }
 
@@ -137,7 +145,9 @@ impl Group {
         let (team, seat) = teams.of[self.rank() as usize];
         let result = Memory { input: &[], output: memory.output };
         // SAFETY: the caller's promise, for the same lengths.
-        let meet = |task: &Task| unsafe { self.meet((meeting, seat), task, None, &result, true) };
+        let meet = |task: &Task| unsafe {
+            teams.met(self.meet((meeting, seat), task, None, &result, true))
+        };
         // SAFETY: as above.
         let lead = |task: &Task, operator| unsafe { self.lead(teams, task, operator, result) };
         match *task {
@@ -150,7 +160,6 @@ impl Group {
                 let (of_root, at) = teams.of[root as usize];
                 let between = Task::Bcast { root: of_root, len };
                 if team == of_root {
-                    let _untold = teams.leaders.as_ref().map(|_| meeting.tells_later());
                     meet(&Task::Bcast { root: at, len })?;
                     return lead(&between, None);
                 }
@@ -160,7 +169,7 @@ impl Group {
             Task::Allreduce { len } => {
                 let own = Task::Reduce { root: 0, len };
                 // SAFETY: the leader's result is as long as a contribution.
-                unsafe { self.meet((meeting, seat), &own, operator, memory, in_place)? };
+                teams.met(unsafe { self.meet((meeting, seat), &own, operator, memory, in_place) })?;
                 lead(task, operator)?;
                 meet(&Task::Bcast { root: 0, len })
             }

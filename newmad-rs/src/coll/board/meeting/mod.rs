@@ -28,7 +28,7 @@ mod work;
 use std::any::Any;
 use std::cell::UnsafeCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst, fence};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed, Ordering::SeqCst, fence};
 use std::sync::{OnceLock, Weak};
 
 use pioman::Completion;
@@ -61,26 +61,12 @@ pub(in crate::coll) struct Meeting {
     failure: OnceLock<Failure>,
     /// What is told, too.
     hearer: OnceLock<Weak<dyn Hears>>,
-    /// It is told later.
-    later: AtomicBool,
 }
 
 /// What goes on elsewhere for the members of a meeting, and ends with it.
 pub(in crate::coll) trait Hears: Send + Sync {
     /// The meeting has failed.
     fn hears(&self, failure: Failure);
-}
-
-/// See [`Meeting::tells_later`].
-pub(in crate::coll) struct Later<'a>(&'a Meeting);
-
-impl Drop for Later<'_> {
-    fn drop(&mut self) {
-        self.0.later.store(false, Relaxed);
-        // Pairs with the fence in `fail`: one of the two tells.
-        fence(SeqCst);
-        self.0.tell();
-    }
 }
 
 /// A member's place. The alignment keeps neighbours off its cache lines.
@@ -139,33 +125,24 @@ impl Meeting {
             members: members.into(),
             failure: OnceLock::new(),
             hearer: OnceLock::new(),
-            later: AtomicBool::new(false),
         }
     }
 
-    /// From now on this is told when the meeting fails; at once if it has.
+    /// From now on this is told when the meeting fails; at once if it has. A member that has left in order owes nothing to
+    /// the rounds that are over, which may go on there: of that it is not told. The next round fails.
     pub(in crate::coll) fn tells(&self, hearer: Weak<dyn Hears>) {
         let _ = self.hearer.set(hearer);
         // Pairs with the fence in `fail`: one of the two sees the other.
         fence(SeqCst);
-        self.tell();
-    }
-
-    /// The hearer is told when the result is dropped, if the meeting fails meanwhile: what it goes on with needs no more of the
-    /// members than their next round.
-    pub(in crate::coll) fn tells_later(&self) -> Later<'_> {
-        self.later.store(true, Relaxed);
-        Later(self)
+        if let Some(&failure) = self.failure.get() {
+            self.tell(failure);
+        }
     }
 
     /// Told twice, the second time does nothing.
-    fn tell(&self) {
-        // A member that goes after the next round sees it.
-        if self.later.load(Relaxed) {
-            return;
-        }
-        if let (Some(&failure), Some(hearer)) = (self.failure.get(), self.hearer.get())
-            && let Some(hearer) = hearer.upgrade()
+    fn tell(&self, failure: Failure) {
+        if !matches!(failure, Failure::Died(_, Cause::Left))
+            && let Some(hearer) = self.hearer.get().and_then(Weak::upgrade)
         {
             hearer.hears(failure);
         }
@@ -173,14 +150,12 @@ impl Meeting {
 
     /// Ends the meeting: members that wait, and those that come, get this failure.
     pub(in crate::coll) fn fail(&self, failure: Failure) {
-        let first = self.failure.set(failure).is_ok();
+        let _ = self.failure.set(failure); // the first one counts
         if self.rounds.fail() {
             self.wake(usize::MAX, |seat| &seat.met);
         }
-        if first {
-            fence(SeqCst);
-            self.tell();
-        }
+        fence(SeqCst);
+        self.tell(failure);
     }
 
     /// Whether the members' places are known.

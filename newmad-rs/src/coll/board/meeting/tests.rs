@@ -396,15 +396,18 @@ impl Hears for Heard {
 }
 
 #[test]
-fn a_failure_is_told_after_what_needs_no_more_of_the_members() {
+fn it_is_told_of_failures_but_not_of_members_that_have_left_in_order() {
     let (meeting, heard) = (Meeting::new(&[4, 5]), Arc::new(Heard(Default::default())));
     let hearer: Arc<dyn Hears> = heard.clone();
     meeting.tells(Arc::downgrade(&hearer));
-    drop(meeting.tells_later());
-    assert_eq!(*heard.0.lock().unwrap(), [], "it has not failed");
-    let later = meeting.tells_later();
     meeting.departs(5, Cause::Left);
-    assert_eq!(*heard.0.lock().unwrap(), []);
-    drop(later);
-    assert_eq!(*heard.0.lock().unwrap(), [Failure::Died(5, Cause::Left)]);
+    assert_eq!(*heard.0.lock().unwrap(), [], "rounds that are over go on there");
+    meeting.fail(Failure::Abandoned);
+    assert_eq!(*heard.0.lock().unwrap(), [Failure::Abandoned]);
+    // Who comes later is told of the failure that counts.
+    let (other, late) = (Meeting::new(&[4, 5]), Arc::new(Heard(Default::default())));
+    other.fail(Failure::Died(4, Cause::Vanished));
+    let hearer: Arc<dyn Hears> = late.clone();
+    other.tells(Arc::downgrade(&hearer));
+    assert_eq!(*late.0.lock().unwrap(), [Failure::Died(4, Cause::Vanished)]);
 }
