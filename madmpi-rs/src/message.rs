@@ -42,7 +42,6 @@ impl Route {
     ///
     /// # Errors
     /// The peer is gone.
-    #[inline]
     pub(crate) fn submit(
         self,
         session: &newmad::Session,

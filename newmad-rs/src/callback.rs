@@ -184,6 +184,7 @@ impl CallbackRequest {
     ///
     /// # Safety
     /// The caller is the only one to use it.
+    #[inline]
     pub(crate) unsafe fn forget_waker(this: NonNull<CallbackRequest>) {
         // SAFETY: the caller's promise; dropped in place, the wait leaves its list.
         unsafe { *(*this.as_ptr()).wait.get() = None }

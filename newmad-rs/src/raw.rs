@@ -32,17 +32,16 @@ impl RawRequest {
     ///
     /// # Errors
     /// As [`Session::isend_with`]; [`Error::Active`]: the last one is not over.
-    #[inline]
     pub fn start_send(
         &mut self,
         session: &Session,
         to: u32,
         tag: u64,
         data: Trusted,
-        options: impl Into<SendOptions>,
+        options: SendOptions,
     ) -> Result<(), Error> {
         session.check(Some(to), tag)?;
-        self.replace(|| Request::send(Owner::NEW, to, tag, data, options.into()))?;
+        self.replace(|| Request::send(Owner::NEW, to, tag, data, options))?;
         self.begin_with(session.inner(), |request| request)
     }
 
@@ -51,15 +50,14 @@ impl RawRequest {
     ///
     /// # Errors
     /// As [`Session::irecv_with`]; [`Error::Active`]: the last one is not over.
-    #[inline]
     pub fn start_recv(
         &mut self,
         session: &Session,
-        from: impl Into<Origin>,
-        tag: impl Into<Tag>,
+        from: Origin,
+        tag: Tag,
         into: Trusted,
     ) -> Result<(), Error> {
-        let (from, tag) = session.check_source(from.into(), tag.into())?;
+        let (from, tag) = session.check_source(from, tag)?;
         self.replace(|| Request::recv(Owner::NEW, from, tag, into, RecvOptions::new()))?;
         self.begin_with(session.inner(), EngineRequest::staying)
     }

@@ -26,14 +26,20 @@ impl Outcomes {
         Outcomes { statuses, written: 0, failed: Vec::new(), first: None }
     }
 
+    #[inline]
     fn put(&mut self, outcome: Outcome) {
         let index = self.written;
         self.written += 1;
         self.statuses.at(index).put(outcome.status);
         if let Some(fault) = outcome.fault {
-            self.failed.push((index, fault.class));
-            self.first.get_or_insert(fault);
+            self.fail(index, fault);
         }
+    }
+
+    #[cold]
+    fn fail(&mut self, index: usize, fault: Fault) {
+        self.failed.push((index, fault.class));
+        self.first.get_or_insert(fault);
     }
 
     /// Writes the errors into the statuses, if there are any.
@@ -46,7 +52,7 @@ impl Outcomes {
         }
         let text =
             format!("{} of {} requests failed: {}", self.failed.len(), self.written, first.text);
-        Err(Fault { class: MPI_ERR_IN_STATUS, text: text.into(), on: first.on })
+        Err(first.told_as(MPI_ERR_IN_STATUS, text))
     }
 }
 

@@ -57,7 +57,7 @@ pub(crate) fn isend(
         return Ok(SENT);
     }
     new_message(comm, data, false, |place, memory| {
-        Route::To(to, tag, mode).submit(&comm.session, place, memory)
+        place.start_send(&comm.session, to, tag, memory, mode.options())
     })
 }
 
@@ -93,7 +93,7 @@ pub(crate) fn irecv(
     let Some((from, tag)) = comm.origin(source, tag)? else { return Ok(PROC_NULL) };
     let data = choice.data()?;
     new_message(comm, data, true, |place, memory| {
-        Route::From(from, tag).submit(&comm.session, place, memory)
+        place.start_recv(&comm.session, from, tag, memory)
     })
 }
 

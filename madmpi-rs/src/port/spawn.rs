@@ -74,7 +74,7 @@ pub(crate) fn spawn(
         let _ = job::aside(|| spawned.end());
     }
     let result = result.map_err(|fault| match fault.class {
-        MPI_ERR_PROC_ABORTED | MPI_ERR_OTHER | MPI_ERR_PORT => failed(fault.text),
+        MPI_ERR_PROC_ABORTED | MPI_ERR_OTHER | MPI_ERR_PORT => failed(fault.text.clone()),
         _ => fault,
     });
     Outcome { asked, result }

@@ -57,21 +57,28 @@ pub(super) fn take_from(mut slot: SlotGuard, request: &mut MPI_Request) -> Resul
     }
     let freed = slot.freed;
     let ended = slot.again.is_none() || freed;
-    let work = std::mem::replace(&mut slot.work, Work::Idle);
-    let (outcome, operation) = match work {
-        Work::Message(message) => (State::message_outcome(&slot.raw, &message), None),
-        Work::Over(outcome) => (outcome, None),
-        Work::Other(operation) => (Outcome::EMPTY, Some(operation)),
+    // A message is looked at where it is: to move it out of the slot costs more.
+    let (outcome, operation) = match &slot.work {
+        Work::Message(message) => (State::message_outcome(&slot.raw, message), None),
+        Work::Over(outcome) => (outcome.clone(), None),
+        Work::Other(operation) => (Outcome::EMPTY, Some(operation.clone())),
         Work::Free | Work::Idle => return Ok(Taken::Inactive),
     };
     if ended {
         *request = MPI_REQUEST_NULL;
         slot.free();
     } else {
+        slot.work = Work::Idle;
         drop(slot);
     }
-    let Some(operation) = operation else { return Ok(Taken::Over(outcome)) };
-    // Without the lock, for this may take long, or call the program.
+    match operation {
+        None => Ok(Taken::Over(outcome)),
+        Some(operation) => take_operation(operation, ended, freed),
+    }
+}
+
+/// Takes the outcome of an operation that is over, without the lock of its slot: this may take long, or call the program.
+fn take_operation(operation: Arc<dyn Operation>, ended: bool, freed: bool) -> Result<Taken, Fault> {
     if freed {
         let outcome = Outcome { status: MPI_Status::EMPTY, fault: operation.abandon().err() };
         return Ok(Taken::Over(outcome));

@@ -44,6 +44,7 @@ impl Owned {
     /// # Safety
     /// The memory that the request names stays valid and untouched until the request is finished, even if the
     /// handle is forgotten.
+    #[inline(never)]
     pub(crate) unsafe fn submit(request: EngineRequest, session: &Arc<Inner>) -> Owned {
         let boxed = Boxed {
             callback: CallbackRequest::new(&session.engine, session.mine(), request.attended()),
@@ -61,6 +62,7 @@ impl Owned {
     ///
     /// # Safety
     /// As [`Owned::submit`]; and the handle is not in use elsewhere.
+    #[inline(always)]
     pub(crate) unsafe fn restart(&self, request: EngineRequest) -> bool {
         if !self.is_finished() {
             return false;
@@ -84,15 +86,18 @@ impl Owned {
     }
 
     /// Whether its memory is that session's.
+    #[inline]
     pub(crate) fn is_of(&self, session: &Arc<Inner>) -> bool {
         Arc::ptr_eq(&self.boxed().session, session)
     }
 
     /// Its request, which may be under way.
+    #[inline]
     pub(crate) fn request(&self) -> &EngineRequest {
         self.boxed().callback.request()
     }
 
+    #[inline]
     pub(crate) fn session(&self) -> &Inner {
         &self.boxed().session
     }
@@ -102,15 +107,18 @@ impl Owned {
         (self.pointer(), self.session())
     }
 
+    #[inline]
     fn boxed(&self) -> &Boxed {
         // SAFETY: freed by `drop`, or given up by `detach`, only.
         unsafe { self.0.as_ref() }
     }
 
+    #[inline]
     fn pointer(&self) -> NonNull<EngineRequest> {
         CallbackRequest::pointer(self.0.cast())
     }
 
+    #[inline]
     pub(crate) fn is_finished(&self) -> bool {
         self.request().is_finished()
     }

@@ -69,6 +69,7 @@ impl Keep for Owner {
         self.0.as_ref()
     }
 
+    #[inline(always)]
     unsafe fn submit(&mut self, session: &Arc<Inner>, request: EngineRequest) {
         match self.0.as_ref().filter(|owned| owned.is_of(session)) {
             // SAFETY: the caller's promise; the last one is over, so this is true.
@@ -88,6 +89,7 @@ impl<B> Lent<B> {
     }
 
     /// For when it is not lent now.
+    #[inline]
     fn get(&mut self) -> Option<&mut B> {
         // SAFETY: initialised in `new`.
         self.0.as_mut().map(|buffer| unsafe { buffer.assume_init_mut() })
@@ -103,7 +105,7 @@ impl<B> Lent<B> {
 impl<B> Drop for Lent<B> {
     fn drop(&mut self) {
         // A strategy cannot wait for the request that has it, which is leaked: the engine may go on to use the buffer.
-        if !is_asked() {
+        if std::mem::needs_drop::<B>() && !is_asked() {
             drop(self.take());
         }
     }
@@ -226,6 +228,7 @@ impl<B, K: Keeper> Request<B, K> {
     ///
     /// # Errors
     /// [`Error::BadLayout`].
+    #[inline(always)]
     pub(crate) fn begin_with(
         &mut self,
         session: &Arc<Inner>,
@@ -276,6 +279,8 @@ impl<B, K: Keeper> Request<B, K> {
         }
     }
 
+    /// Inlined, as all on the way into the keeper's memory is: the request of the engine is long, and is written there once.
+    #[inline(always)]
     fn submit(
         &mut self,
         session: &Arc<Inner>,

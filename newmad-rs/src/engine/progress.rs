@@ -178,10 +178,13 @@ impl<D: Driver> Core<D> {
     ///
     /// (It ended at once. A program that probes or tests between its sends looked before the sleeper could: 2,100 wake-ups a
     /// second, nearly all in vain.)
+    #[inline]
     pub(crate) fn call_for_held(&mut self) -> bool {
-        if !self.signals.held.load(Ordering::Relaxed) {
-            return false;
-        }
+        self.signals.held.load(Ordering::Relaxed) && self.call_for_what_is_held()
+    }
+
+    #[cold]
+    fn call_for_what_is_held(&mut self) -> bool {
         if self.gates.backlog == 0 {
             // What was held has gone with its gate.
             self.hold_nothing();

@@ -183,6 +183,7 @@ unsafe impl Send for Request {}
 unsafe impl Sync for Request {}
 
 impl Request {
+    #[inline(always)]
     fn new(
         op: Op,
         peer: u32,
@@ -272,6 +273,7 @@ impl Request {
     }
 
     /// The same, but its owner asks for its end, and each time looks for events.
+    #[inline]
     pub(crate) fn attended(self) -> Request {
         Request { attended: Cell::new(true), ..self }
     }
