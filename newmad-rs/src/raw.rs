@@ -42,7 +42,7 @@ impl RawRequest {
     ) -> Result<(), Error> {
         session.check(Some(to), tag)?;
         self.replace(|| Request::send(Owner::NEW, to, tag, data, options))?;
-        self.begin_with(session.inner(), |request| request)
+        self.begin_with(session.inner(), |_| ())
     }
 
     /// Submits a receive in this place, in the memory of the last request if there was one. A ban
@@ -50,7 +50,18 @@ impl RawRequest {
     ///
     /// # Errors
     /// As [`Session::irecv_with`]; [`Error::Active`]: the last one is not over.
+    #[inline]
     pub fn start_recv(
+        &mut self,
+        session: &Session,
+        from: impl Into<Origin>,
+        tag: impl Into<Tag>,
+        into: Trusted,
+    ) -> Result<(), Error> {
+        self.start_recv_of(session, from.into(), tag.into(), into)
+    }
+
+    fn start_recv_of(
         &mut self,
         session: &Session,
         from: Origin,
@@ -59,7 +70,7 @@ impl RawRequest {
     ) -> Result<(), Error> {
         let (from, tag) = session.check_source(from, tag)?;
         self.replace(|| Request::recv(Owner::NEW, from, tag, into, RecvOptions::new()))?;
-        self.begin_with(session.inner(), EngineRequest::staying)
+        self.begin_with(session.inner(), EngineRequest::stay)
     }
 
     /// As [`Message::irecv`], in this place.
@@ -71,7 +82,7 @@ impl RawRequest {
         let options = RecvOptions::new();
         self.replace(|| Request::recv(Owner::NEW, source, (tag, EXACT), into, options))?;
         let (session, cell) = message.give_up();
-        self.begin_with(session.inner(), |request| request.of(cell))
+        self.begin_with(session.inner(), |request| request.held.set(Some(cell)))
     }
 
     /// Waits for its end, which [`Request::result`] says then, or until it is alarmed.

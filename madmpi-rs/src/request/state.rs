@@ -1,6 +1,7 @@
 //! The state of a slot: free, or a request in one of its states.
 
 use std::sync::Arc;
+use std::sync::atomic::{Ordering::Acquire, fence};
 
 use newmad::raw::{RawRequest, Trusted};
 
@@ -97,9 +98,11 @@ impl State {
         if Arc::strong_count(&self.raw) > 1 {
             self.raw = Arc::new(RawRequest::idle()); // a waiter of the last message is about to leave
         }
-        let Some(raw) = Arc::get_mut(&mut self.raw) else {
-            return Err(Fault::new(MPI_ERR_INTERN, "the memory of a request is in use"));
-        };
+        // Pairs with the drop of the waiter's reference.
+        fence(Acquire);
+        // SAFETY: the only reference: others are made under the slot's lock, and weak ones never. (`Arc::get_mut` locks the
+        // count of weak ones, for each message.)
+        let raw = unsafe { &mut *Arc::as_ptr(&self.raw).cast_mut() };
         // SAFETY: the program leaves the elements to the request; the state keeps the list of pieces or the copy.
         submit(raw, unsafe { data.memory().trusted() })?;
         self.work = Work::Message(Message { data, receives, known: None, comm: comm.clone() });

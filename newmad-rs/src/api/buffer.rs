@@ -29,7 +29,7 @@ impl Memory {
     /// # Errors
     /// [`Error::BadLayout`]: the blocks are not inside the memory, or that is in pieces itself.
     #[inline]
-    fn scattered(self, layout: Option<Strided>) -> Result<Option<Layout>, Error> {
+    pub(crate) fn scattered(self, layout: Option<Strided>) -> Result<Option<Layout>, Error> {
         match (self, layout) {
             (Memory::Whole(..), None) => Ok(None),
             (Memory::Pieces { list, count, len }, None) => Ok(Some(Layout::list(list, count, len))),
@@ -45,7 +45,7 @@ impl Memory {
 
     /// The bytes in a row, from the address on.
     #[inline]
-    fn row(self) -> *mut [u8] {
+    pub(crate) fn row(self) -> *mut [u8] {
         match self {
             Memory::Whole(at, len) => std::ptr::slice_from_raw_parts_mut(at, len),
             Memory::Pieces { .. } => std::ptr::slice_from_raw_parts_mut(std::ptr::null_mut(), 0),
@@ -98,8 +98,11 @@ impl Memory {
         let layout = self.scattered(layout)?;
         // SAFETY: the caller's promise.
         unsafe {
-            let request = Request::send(to, tag, self.row(), waits);
-            Ok(if let Some(layout) = layout { request.scattered(layout) } else { request })
+            let mut request = Request::send(to, tag, self.row(), waits);
+            if let Some(layout) = layout {
+                request.scatter(layout);
+            }
+            Ok(request)
         }
     }
 
@@ -121,8 +124,11 @@ impl Memory {
         let layout = self.scattered(layout)?;
         // SAFETY: the caller's promise.
         unsafe {
-            let request = Request::recv(from, tag, self.row(), waits);
-            Ok(if let Some(layout) = layout { request.scattered(layout) } else { request })
+            let mut request = Request::recv(from, tag, self.row(), waits);
+            if let Some(layout) = layout {
+                request.scatter(layout);
+            }
+            Ok(request)
         }
     }
 

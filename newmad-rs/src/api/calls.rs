@@ -64,8 +64,9 @@ impl Session {
             return self.send_unchecked(to, tag, bytes);
         }
         // SAFETY: as above, and `complete` returns or unwinds only after the request is over.
-        let request = unsafe { memory.send(to, tag, options.layout, true)? };
-        self.complete(&mut options.apply(request)).map(drop)
+        let mut request = unsafe { memory.send(to, tag, options.layout, true)? };
+        options.apply(&mut request);
+        self.complete(&mut request).map(drop)
     }
 
     /// Receives a message from `from` with `tag`, or one of several ([`Tag`]), into `buffer`.

@@ -65,7 +65,8 @@ impl Message {
         let Status { source, tag, .. } = self.status;
         let (session, cell) = self.give_up();
         // SAFETY: `buffer` is borrowed exclusively until `complete` returns, when the request is over.
-        let mut request = unsafe { EngineRequest::recv(source, tag, buffer, true) }.of(cell);
+        let mut request = unsafe { EngineRequest::recv(source, tag, buffer, true) };
+        request.held.set(Some(cell));
         session.complete(&mut request)
     }
 
@@ -81,7 +82,8 @@ impl Message {
         let options = RecvOptions::new();
         let mut request = Request::recv(Owner::NEW, source, (tag, EXACT), buffer, options);
         // Without a layout it does not fail.
-        let _never_fails = request.begin_with(session.inner(), |request| request.of(cell));
+        let _never_fails =
+            request.begin_with(session.inner(), |request| request.held.set(Some(cell)));
         request
     }
 }

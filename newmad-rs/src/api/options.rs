@@ -41,9 +41,11 @@ impl SendOptions {
 
     /// A request of a message with these options; its layout was seen to.
     #[inline]
-    pub(crate) fn apply(self, request: Request) -> Request {
-        let request = request.with_priority(self.priority);
-        if self.sync { request.synchronous() } else { request }
+    pub(crate) fn apply(self, request: &mut Request) {
+        request.priority = self.priority;
+        if self.sync {
+            request.announce();
+        }
     }
 
     /// Whether the message may leave without a request.

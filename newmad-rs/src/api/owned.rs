@@ -1,7 +1,7 @@
 //! A request in a box of its own: what the handles of requests that do not wait are made of.
 
 use std::cell::Cell;
-use std::mem::ManuallyDrop;
+use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -45,9 +45,16 @@ impl Owned {
     /// The memory that the request names stays valid and untouched until the request is finished, even if the
     /// handle is forgotten.
     #[inline(never)]
-    pub(crate) unsafe fn submit(request: EngineRequest, session: &Arc<Inner>) -> Owned {
+    pub(crate) unsafe fn submit(
+        fill: impl FnOnce(&mut MaybeUninit<EngineRequest>) -> &mut EngineRequest,
+        session: &Arc<Inner>,
+    ) -> Owned {
+        let mut request = MaybeUninit::uninit();
+        fill(&mut request);
+        // SAFETY: it is filled.
+        let request = unsafe { request.assume_init() }.attended();
         let boxed = Boxed {
-            callback: CallbackRequest::new(&session.engine, session.mine(), request.attended()),
+            callback: CallbackRequest::new(&session.engine, session.mine(), request),
             end: Cell::new(None),
             told: Cell::new(false),
             session: ManuallyDrop::new(session.clone()),
@@ -63,7 +70,10 @@ impl Owned {
     /// # Safety
     /// As [`Owned::submit`]; and the handle is not in use elsewhere.
     #[inline(always)]
-    pub(crate) unsafe fn restart(&self, request: EngineRequest) -> bool {
+    pub(crate) unsafe fn restart(
+        &self,
+        fill: impl FnOnce(&mut MaybeUninit<EngineRequest>) -> &mut EngineRequest,
+    ) -> bool {
         if !self.is_finished() {
             return false;
         }
@@ -71,7 +81,10 @@ impl Owned {
         // SAFETY: the last one is over, so the box is ours; it stays where it is until this one is over.
         unsafe {
             CallbackRequest::forget_waker(self.0.cast());
-            *self.pointer().as_ptr() = request.attended().of_rank(self.session().mine());
+            const { assert!(!std::mem::needs_drop::<EngineRequest>()) };
+            let request = fill(self.pointer().cast().as_mut());
+            request.attended.set(true);
+            request.mine.set(self.session().mine());
             self.session().engine.submit_then_compute(self.pointer(), &self.session().manager);
         }
         true

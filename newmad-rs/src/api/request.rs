@@ -40,11 +40,15 @@ pub(crate) trait Keep {
     /// It, if there was one yet.
     fn get(&self) -> Option<&Owned>;
 
-    /// Submits another, where the last one was if there was one.
+    /// Submits another, which `fill` writes where the last one was if there was one.
     ///
     /// # Safety
     /// The last one is over. What the request names stays valid until it is over, even if the keeper is forgotten.
-    unsafe fn submit(&mut self, session: &Arc<Inner>, request: EngineRequest);
+    unsafe fn submit(
+        &mut self,
+        session: &Arc<Inner>,
+        fill: impl FnOnce(&mut MaybeUninit<EngineRequest>) -> &mut EngineRequest,
+    );
 
     /// The program knows how it ended.
     fn tell(&self) {}
@@ -70,12 +74,16 @@ impl Keep for Owner {
     }
 
     #[inline(always)]
-    unsafe fn submit(&mut self, session: &Arc<Inner>, request: EngineRequest) {
+    unsafe fn submit(
+        &mut self,
+        session: &Arc<Inner>,
+        fill: impl FnOnce(&mut MaybeUninit<EngineRequest>) -> &mut EngineRequest,
+    ) {
         match self.0.as_ref().filter(|owned| owned.is_of(session)) {
             // SAFETY: the caller's promise; the last one is over, so this is true.
-            Some(owned) => drop(unsafe { owned.restart(request) }),
+            Some(owned) => drop(unsafe { owned.restart(fill) }),
             // SAFETY: the caller's promise.
-            None => self.0 = Some(unsafe { Owned::submit(request, session) }),
+            None => self.0 = Some(unsafe { Owned::submit(fill, session) }),
         }
     }
 }
@@ -116,6 +124,16 @@ impl<B> Drop for Lent<B> {
 enum Operation {
     Send { to: u32, tag: u64, options: SendOptions },
     Recv { from: u32, tag: u64, mask: u64, layout: Option<Strided> },
+}
+
+impl Operation {
+    #[inline]
+    fn layout(&self) -> Option<Strided> {
+        match *self {
+            Operation::Send { options, .. } => options.layout,
+            Operation::Recv { layout, .. } => layout,
+        }
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -221,7 +239,7 @@ impl<B, K: Keeper> Request<B, K> {
             self.state = State::AtOnce(status);
             return Ok(());
         }
-        self.submit(session, memory, |request| request)
+        self.submit(session, memory, |_| ())
     }
 
     /// As [`Request::begin`], by the engine, after `with` has changed the engine's request.
@@ -232,7 +250,7 @@ impl<B, K: Keeper> Request<B, K> {
     pub(crate) fn begin_with(
         &mut self,
         session: &Arc<Inner>,
-        with: impl FnOnce(EngineRequest) -> EngineRequest,
+        with: impl FnOnce(&mut EngineRequest),
     ) -> Result<(), Error> {
         let memory = self.lend()?;
         self.submit(session, memory, with)
@@ -247,10 +265,7 @@ impl<B, K: Keeper> Request<B, K> {
     }
 
     fn has_layout(&self) -> bool {
-        match self.operation {
-            Operation::Send { options, .. } => options.layout.is_some(),
-            Operation::Recv { layout, .. } => layout.is_some(),
-        }
+        self.operation.layout().is_some()
     }
 
     #[inline]
@@ -279,30 +294,43 @@ impl<B, K: Keeper> Request<B, K> {
         }
     }
 
-    /// Inlined, as all on the way into the keeper's memory is: the request of the engine is long, and is written there once.
+    /// Inlined, as all on the way into the keeper's memory is, so that the request of the engine is written there once.
     #[inline(always)]
     fn submit(
         &mut self,
         session: &Arc<Inner>,
         memory: Memory,
-        of: impl FnOnce(EngineRequest) -> EngineRequest,
+        with: impl FnOnce(&mut EngineRequest),
     ) -> Result<(), Error> {
-        // SAFETY: the memory is the buffer's, which promises ([`Buffer`], [`BufferMut`]) that it stays until the buffer
-        // is touched or dropped. The handle does neither before the request's end: `buffer` refuses while the request
-        // is active; a handle that is dropped waits first, or its buffer is a scope's, which waits; one that is
-        // forgotten leaks the buffer.
-        let request = unsafe {
-            match self.operation {
-                Operation::Send { to, tag, options } => {
-                    options.apply(memory.send(to, tag, options.layout, false)?)
+        let Request { keeper, operation, .. } = self;
+        let layout = memory.scattered(operation.layout())?;
+        // SAFETY: the last one is over, as this one is idle. The memory is the buffer's, which promises ([`Buffer`],
+        // [`BufferMut`]) that it stays until the buffer is touched or dropped. The handle does neither before the request's
+        // end: `buffer` refuses while the request is active; a handle that is dropped waits first, or its buffer is a scope's,
+        // which waits; one that is forgotten leaks the buffer.
+        unsafe {
+            keeper.submit(session, |place| {
+                let request = match *operation {
+                    Operation::Send { to, tag, options } => {
+                        let request = EngineRequest::send(to, tag, memory.row(), false);
+                        let request = place.write(request);
+                        options.apply(request);
+                        request
+                    }
+                    Operation::Recv { from, tag, mask, .. } => {
+                        let request = EngineRequest::recv(from, tag, memory.row(), false);
+                        let request = place.write(request);
+                        request.take_all(mask);
+                        request
+                    }
+                };
+                if let Some(layout) = layout {
+                    request.scatter(layout);
                 }
-                Operation::Recv { from, tag, mask, layout } => {
-                    memory.recv(from, tag, layout, false)?.masked(mask)
-                }
-            }
-        };
-        // SAFETY: as above; the last one is over, as this one is idle.
-        unsafe { self.keeper.submit(session, of(request)) };
+                with(request);
+                request
+            });
+        }
         self.state = State::Submitted;
         Ok(())
     }
@@ -450,7 +478,7 @@ impl<B, K: Keeper> Request<B, K> {
             }
             Operation::Recv { from, .. } => {
                 session.check((from != crate::request::ANY_SOURCE).then_some(from), 0)?;
-                self.begin_with(session.inner(), |request| request)
+                self.begin_with(session.inner(), |_| ())
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::marker::PhantomData;
-use std::mem::ManuallyDrop;
+use std::mem::{ManuallyDrop, MaybeUninit};
 use std::sync::Arc;
 
 use crate::api::buffer::{Borrowed, BufferMut};
@@ -70,13 +70,17 @@ impl Keep for InScope<'_> {
         self.request.as_deref()
     }
 
-    unsafe fn submit(&mut self, session: &Arc<Inner>, request: EngineRequest) {
+    unsafe fn submit(
+        &mut self,
+        session: &Arc<Inner>,
+        fill: impl FnOnce(&mut MaybeUninit<EngineRequest>) -> &mut EngineRequest,
+    ) {
         match self.get().filter(|owned| owned.is_of(session)) {
             // SAFETY: the caller's promise, which the scope keeps: safe code cannot forget it, and it waits.
-            Some(owned) => drop(unsafe { owned.restart(request) }),
+            Some(owned) => drop(unsafe { owned.restart(fill) }),
             None => {
                 // SAFETY: as above.
-                let owned = unsafe { Owned::submit(request, session) };
+                let owned = unsafe { Owned::submit(fill, session) };
                 // SAFETY: the scope, which drops it, outlives this.
                 self.request = Some(unsafe { owned.alias() });
                 self.requests.borrow_mut().push(owned);

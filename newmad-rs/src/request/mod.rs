@@ -245,11 +245,6 @@ impl Request {
         Request::new(Op::Send, to, tag, data.cast::<u8>().cast_mut(), data.len(), blocking)
     }
 
-    /// The same send, but it ends only when a receive has matched it.
-    pub(crate) fn synchronous(self) -> Request {
-        Request { synchronous: Cell::new(true), ..self }
-    }
-
     /// Whether its bytes are in a row, and it may leave before a receive has matched it.
     #[inline]
     pub(crate) fn is_whole(&self) -> bool {
@@ -261,7 +256,7 @@ impl Request {
         self.synchronous.get()
     }
 
-    /// It is announced, however short it is.
+    /// It ends only when a receive has matched it, so it is announced, however short it is.
     pub(crate) fn announce(&self) {
         self.synchronous.set(true);
     }
@@ -278,10 +273,10 @@ impl Request {
         Request { attended: Cell::new(true), ..self }
     }
 
-    /// The same receive, which a ban does not end: its owner learns that a rank has failed, and may wait on.
+    /// A ban does not end this receive: its owner learns that a rank has failed, and may wait on.
     #[inline]
-    pub(crate) fn staying(self) -> Request {
-        Request { stays: true, ..self }
+    pub(crate) fn stay(&mut self) {
+        self.stays = true;
     }
 
     /// Whether its owner is to look at the ranks that have failed. Waits end then, though it is not over.
@@ -332,11 +327,6 @@ impl Request {
         Envelope { tag: self.tag, ends }
     }
 
-    /// The same, so urgent.
-    pub(crate) fn with_priority(self, priority: i8) -> Request {
-        Request { priority, ..self }
-    }
-
     /// A receive into `buffer`. `blocking`: its owner waits from the start.
     ///
     /// # Safety
@@ -346,13 +336,13 @@ impl Request {
         Request::new(Op::Recv, from, tag, buffer.cast(), buffer.len(), blocking)
     }
 
-    /// The same send or receive, of what a layout names instead.
+    /// Sends, or receives, what a layout names instead.
     ///
     /// # Safety
     /// As [`Request::send`] or [`Request::recv`], for the layout's memory; its list stays as it is.
-    pub(crate) unsafe fn scattered(self, layout: Layout) -> Request {
-        let (buffer, capacity) = (core::ptr::null_mut(), layout.len());
-        Request { buffer, capacity, layout: Some(layout), ..self }
+    pub(crate) unsafe fn scatter(&mut self, layout: Layout) {
+        (self.buffer, self.capacity) = (core::ptr::null_mut(), layout.len());
+        self.layout = Some(layout);
     }
 
     /// Whether its bytes may lie apart.
@@ -370,15 +360,15 @@ impl Request {
     /// The same receive or probe, of every tag that agrees with its own in the bits of `mask`.
     #[inline]
     pub(crate) fn masked(mut self, mask: u64) -> Request {
-        self.mask = mask;
-        self.tag &= mask;
+        self.take_all(mask);
         self
     }
 
-    /// The same receive, of a message that a probe has taken hold of.
-    pub(crate) fn of(self, held: u32) -> Request {
-        self.held.set(Some(held));
-        self
+    /// Receives, or probes for, every tag that agrees with its own in the bits of `mask`.
+    #[inline]
+    pub(crate) fn take_all(&mut self, mask: u64) {
+        self.mask = mask;
+        self.tag &= mask;
     }
 
     /// A wait for a message, which is taken hold of if `take`.
@@ -505,7 +495,7 @@ impl Ref {
         match &self.layout {
             None => (self.at(offset), most.min(self.capacity.saturating_sub(offset))),
             Some(layout) => {
-                // SAFETY: `Request::scattered`'s promise.
+                // SAFETY: `Request::scatter`'s promise.
                 let (at, len) = unsafe { layout.run(offset) };
                 (at, len.min(most))
             }
@@ -515,7 +505,7 @@ impl Ref {
     /// The memory to send from `offset` on, in as many parts as there are places; how many, and their bytes.
     pub(crate) fn gather(self, offset: usize, most: usize, parts: &mut [Span]) -> (usize, usize) {
         match (&self.layout, parts) {
-            // SAFETY: `Request::scattered`'s promise.
+            // SAFETY: `Request::scatter`'s promise.
             (Some(layout), parts) => unsafe { layout.gather(offset, most, parts) },
             (None, [first, ..]) => {
                 *first = self.span().part(offset, most);
@@ -532,7 +522,7 @@ impl Ref {
             None => self.span().part(offset, most),
             Some(layout) => {
                 let most = most.min(stage.len());
-                // SAFETY: `Request::scattered`'s promise; the stage is the engine's.
+                // SAFETY: `Request::scatter`'s promise; the stage is the engine's.
                 unsafe {
                     let len = layout.copy_out(offset, stage.as_mut_ptr(), most);
                     Span::new(stage.as_ptr(), len)
@@ -550,7 +540,7 @@ impl Ref {
         if self.buffer.is_null()
             && let Some(layout) = &self.layout
         {
-            // SAFETY: as below, by `Request::scattered`.
+            // SAFETY: as below, by `Request::scatter`.
             unsafe { layout.copy_in(offset, part) }
         } else if part.len() > 0 {
             // SAFETY: `part.len()` bytes at `offset` are inside the buffer, which `Request::recv` promised to

@@ -184,7 +184,7 @@ impl Round {
             // come; the list of pieces goes with the request, the copy stays in the round.
             let into = unsafe { data.memory().trusted() };
             let mut request = RawRequest::idle();
-            request.start_recv(&partitions.comm.session, from.into(), tag.into(), into)?;
+            request.start_recv(&partitions.comm.session, from, tag, into)?;
             Ok((request, data))
         });
         match begun {

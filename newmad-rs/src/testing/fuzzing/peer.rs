@@ -38,9 +38,13 @@ fn ask<D: Driver>(core: &mut Core<D>, input: &mut Input<'_>) -> Asked {
     let waits = kind & 8 != 0;
     let how = How { waits, spread: 0 };
     let plain = |request| request;
+    let announced = |request: Request| {
+        request.announce();
+        request
+    };
     match kind & 3 {
         0 => Asked::send_with(core, (1, tag), vec![kind; len], how, plain),
-        1 => Asked::send_with(core, (1, tag), vec![kind; len], how, Request::synchronous),
+        1 => Asked::send_with(core, (1, tag), vec![kind; len], how, announced),
         2 => Asked::recv_with(core, (1, tag), len, how, plain),
         _ => Asked::recv_with(core, (ANY_SOURCE, tag), len, how, plain),
     }

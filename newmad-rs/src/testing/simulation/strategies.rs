@@ -80,7 +80,10 @@ fn gather(
     core.gathering = true;
     let send = |(number, buffer): (usize, &Vec<u8>)| {
         let (tag, priority) = named(number);
-        let with = |request: crate::request::Request| request.with_priority(priority);
+        let with = |mut request: crate::request::Request| {
+            request.priority = priority;
+            request
+        };
         Asked::send_with(core, (1, tag), &buffer[..], How::default(), with)
     };
     let asked = buffers.iter().enumerate().map(send).collect();

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use super::Tally;
 use super::program::{Program, RANKS, Step};
+use crate::SendOptions;
 use crate::error::Cause;
 use crate::gate::Life;
 use crate::gate::ranks::Ranks;
@@ -162,9 +163,9 @@ impl World {
         held: Option<u32>,
     ) {
         let (from, waits) = (from.unwrap_or(ANY_SOURCE), self.random.chance(500));
-        let with = |request: Request| match held {
-            None => request.masked(mask),
-            Some(held) => request.of(held),
+        let with = |request: Request| {
+            request.held.set(held);
+            request.masked(mask)
         };
         if let Some(core) = self.core(rank) {
             let how = How { waits, spread };
@@ -200,9 +201,11 @@ impl World {
             Step::Send { from, to, tag, len, waits, synchronous, spread, priority } => {
                 let number = self.sends.len();
                 let buffer: Vec<u8> = (0..len).map(|index| content(from, number, index)).collect();
-                let with = |request: Request| {
-                    let request = request.with_priority(priority);
-                    if synchronous { request.synchronous() } else { request }
+                let with = |mut request: Request| {
+                    let plain = SendOptions::new().priority(priority);
+                    let options = if synchronous { plain.sync() } else { plain };
+                    options.apply(&mut request);
+                    request
                 };
                 if let Some(core) = self.core(from) {
                     let how = How { waits, spread };
