@@ -5,6 +5,9 @@
 pub(crate) struct Config {
     /// Longer messages use rendezvous.
     pub(crate) threshold: usize,
+    /// Messages between this and the threshold use it, too, where the sender is expected to compute meanwhile: to send them
+    /// at once would keep it.
+    pub(crate) away: usize,
     /// Bound of the memory for unexpected messages.
     pub(crate) unexpected_max: usize,
     /// Bytes of unacknowledged packets that are kept for each peer; at least four times the longest packet.
@@ -24,6 +27,7 @@ impl Config {
     pub(crate) fn new(threshold: usize, unexpected_max: usize) -> Config {
         Config {
             threshold,
+            away: usize::MAX,
             unexpected_max,
             retransmit: 512 * 1024,
             repairs: false,

@@ -61,7 +61,7 @@ pub(crate) static RDV_THRESHOLD: Knob = Knob {
     default: "",
     unit: "bytes",
     meaning: "messages longer than this wait for their receiver (rendezvous) instead of being sent at \
-              once; the same in every process; unset: what NMAD_SAMPLING says, else 16384 over shm and verbs, and 65536 over tcp",
+              once; the same in every process; unset: what NMAD_SAMPLING says, else 16384 over shm and verbs, and over tcp 262144, or 65536 for a send whose program is expected to compute next",
 };
 
 /// `NMAD_SHM_SLOTS`: slots of each small-message ring.

@@ -14,7 +14,7 @@ pub(crate) const NONE: u32 = u32::MAX;
 /// Most cells a pool can hold.
 const MOST: usize = (u32::MAX - 1) as usize;
 /// Sizes of the classes below the largest one.
-const SMALLER: [usize; 3] = [64, 1024, 8192];
+const SMALLER: [usize; 4] = [64, 1024, 8192, 64 * 1024];
 
 /// What an unexpected message is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +60,7 @@ struct Class {
 pub(crate) struct Pool {
     cells: Vec<Cell>,
     chunks: Vec<Box<[u8]>>,
-    classes: [Class; 4],
+    classes: [Class; 5],
     bytes: usize,
     max: usize,
     wanted: usize,
@@ -74,16 +74,19 @@ impl Pool {
     /// of each class).
     pub(crate) fn new(largest: usize, max: usize) -> Pool {
         let largest = largest.next_multiple_of(64).max(SMALLER[2] * 2);
+        // The last one is empty where messages are short enough for the one before.
+        let [tiny, short, middle, long] = SMALLER.map(|size| size.min(largest));
         let class = |size| Class { size, free: NONE, cells: 0 };
         let mut pool = Pool {
             cells: Vec::new(),
             chunks: Vec::new(),
-            classes: [class(SMALLER[0]), class(SMALLER[1]), class(SMALLER[2]), class(largest)],
+            classes: [tiny, short, middle, long, largest].map(class),
             bytes: 0,
             max,
             wanted: 0,
         };
-        for (class, cells) in [(0, 512), (1, 128), (2, 32), (3, 8)] {
+        let most = if largest > long { 2 } else { 0 };
+        for (class, cells) in [(0, 512), (1, 128), (2, 32), (3, 8), (4, most)] {
             pool.add(class, cells);
         }
         pool
@@ -230,6 +233,20 @@ mod tests {
         }
         assert!(pool.take(10_000).is_some());
         assert!(!pool.can_hold(1 << 20));
+    }
+
+    #[test]
+    fn a_message_of_some_kilobytes_takes_no_cell_of_the_longest_ones() {
+        let mut pool = Pool::new(256 * 1024, 1 << 24);
+        let before = pool.bytes;
+        for _ in 0..8 {
+            pool.take(20_000).unwrap();
+        }
+        assert!(pool.take(20_000).is_some(), "one of the longest, where there is no other");
+        pool.wanted = 20_000;
+        pool.take(200_000).unwrap();
+        assert!(pool.take(20_000).is_none() && pool.grow());
+        assert!(pool.bytes - before <= 8 * 64 * 1024);
     }
 
     #[test]

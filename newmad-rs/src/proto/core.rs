@@ -57,6 +57,8 @@ pub(crate) struct Core<D> {
     pub(crate) called: bool,
     /// When it will be, in nanoseconds; 0: no timer is set.
     pub(crate) calls_at: u64,
+    /// See [`Config::away`].
+    pub(crate) away: usize,
     /// How many cores are idle, where strategies want to know: with several rails.
     pub(crate) idle: Option<Box<dyn Fn() -> usize + Send>>,
     /// How many parts of a large message are wanted.
@@ -119,6 +121,7 @@ impl<D: Driver> Core<D> {
             exposures: Exposures::new(),
             grace: 0,
             reorder: true,
+            away: config.away,
             stage: Stage::new(),
             gathering: false,
             patient: false,

@@ -27,10 +27,19 @@ impl<D: Driver> Core<D> {
         let (to, theirs) = self.gates.ranks.place(request.peer);
         request.gate.set(to);
         request.theirs.set(theirs);
+        if request.capacity > self.away && self.leaves_later(request) {
+            request.announce();
+        }
         if request.is_whole() && self.send_to(to, request.envelope(), request.span()) {
             return self.finish(request, Outcome::Done);
         }
         self.start_slowly(request);
+    }
+
+    /// Whether the program is expected to compute while this long message leaves, rather than to wait.
+    #[cold]
+    fn leaves_later(&self, request: Ref) -> bool {
+        !request.is_waiting() && !self.signals.absence.is_expected_to_be_short()
     }
 
     fn start_slowly(&mut self, request: Ref) {

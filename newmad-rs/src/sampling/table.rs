@@ -38,7 +38,7 @@ pub struct Sampling {
 
 /// Least and greatest threshold that a sampling may ask for. A ping-pong does not see what long messages that no
 /// receive has asked for cost others: the small track is taken while they pass, and a late receiver copies them twice.
-pub(crate) const THRESHOLDS: (u64, u64) = (2 * 1024, 64 * 1024);
+pub(crate) const THRESHOLDS: (u64, u64) = (2 * 1024, 256 * 1024);
 
 impl Sampling {
     /// Nothing measured yet.

@@ -8,7 +8,7 @@ use pioman::Manager;
 
 use super::driver::{Driver, names};
 use super::settings::Settings;
-use super::threshold::{SHM_THRESHOLD, TCP_THRESHOLD, VERBS_THRESHOLD, threshold};
+use super::threshold::{AWAY, SHM_THRESHOLD, TCP_THRESHOLD, VERBS_THRESHOLD, threshold};
 use super::{Ending, Inner, Process, Session, sample};
 use crate::authentication::KEY;
 use crate::bootstrap::Shared;
@@ -292,6 +292,7 @@ pub(super) fn start(
         credit: settings.credit.min((settings.unexpected_max / size as usize) as u64),
         repairs: true,
         repair_ms: settings.repair.as_millis() as u64,
+        away: if settings.rdv_threshold.is_some() { usize::MAX } else { AWAY },
         ..Config::new(threshold, settings.unexpected_max)
     };
     let mut core = Core::new(process, ranks.clone(), drivers, config, signals.clone());

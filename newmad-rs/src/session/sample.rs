@@ -37,7 +37,7 @@ const AGAIN: u8 = 1;
 const NEXT: u8 = 2;
 const OVER: u8 = 3;
 
-const SHORT: [usize; 5] = [4, 1024, 4096, 16384, 65536];
+const SHORT: [usize; 6] = [4, 1024, 4096, 16384, 65536, 262_144];
 const LONG: [usize; 6] = [1024, 4096, 16384, 65536, 262_144, MOST];
 
 /// Everything over one rail.

@@ -2,6 +2,7 @@
 //! oracle, and the schedules that are made by chance; the other files what happens in a certain situation.
 
 mod adapter;
+mod away;
 mod checked;
 mod chunks;
 mod faults;
