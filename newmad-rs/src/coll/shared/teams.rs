@@ -169,8 +169,8 @@ impl Group {
             Task::Allreduce { len } => {
                 let own = Task::Reduce { root: 0, len };
                 // SAFETY: the leader's result is as long as a contribution.
-                teams
-                    .met(unsafe { self.meet((meeting, seat), &own, operator, memory, in_place) })?;
+                let met = unsafe { self.meet((meeting, seat), &own, operator, memory, in_place) };
+                teams.met(met)?;
                 lead(task, operator)?;
                 meet(&Task::Bcast { root: 0, len })
             }
