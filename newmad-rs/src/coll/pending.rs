@@ -216,6 +216,7 @@ impl Group {
     ) -> Result<(), Error> {
         let session = &self.context.session;
         let looking = session.engine.looking(&session.manager);
+        let _waits = session.engine.signals().absence.waiting();
         // SAFETY: the caller's promise, and `Borrowed` waits.
         let run = unsafe { self.begin(plan, next, operator, memory, None) };
         let borrowed = Borrowed(&run);

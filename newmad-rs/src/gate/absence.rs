@@ -15,7 +15,7 @@
 //! Wrong guesses cost time, no more: a side that does not come moves its part when its watcher or a tick looks.
 //! Threads and ranks of a process count together, in relaxed loads and stores.
 
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use crate::sys::now_ns;
 
@@ -33,6 +33,17 @@ pub(crate) struct Absence {
     away_ns: AtomicU64,
     /// Short times in a row, up to [`ENOUGH`].
     short: AtomicU8,
+    /// Calls that wait for messages which they have posted: collectives.
+    waiting: AtomicU32,
+}
+
+/// A call that waits for what it posts.
+pub(crate) struct Waiting<'a>(&'a Absence);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.waiting.fetch_sub(1, Relaxed);
+    }
 }
 
 /// A call that posts a long message, or waits for one while others are posted; dropped when it returns.
@@ -91,6 +102,17 @@ impl Absence {
         {
             self.short.store(0, Relaxed);
         }
+    }
+
+    /// A call begins that waits for what it posts.
+    pub(crate) fn waiting(&self) -> Waiting<'_> {
+        self.waiting.fetch_add(1, Relaxed);
+        Waiting(self)
+    }
+
+    /// Whether a program that posts now is in a call that waits, or is expected to make one at once.
+    pub(crate) fn is_there(&self) -> bool {
+        self.is_expected_to_be_short() || self.waiting.load(Relaxed) > 0
     }
 
     /// Whether a program that posts now is expected to wait at once.

@@ -39,7 +39,7 @@ impl<D: Driver> Core<D> {
     /// Whether the program is expected to compute while this long message leaves, rather than to wait.
     #[cold]
     fn leaves_later(&self, request: Ref) -> bool {
-        !request.is_waiting() && !self.signals.absence.is_expected_to_be_short()
+        !request.is_waiting() && !self.signals.absence.is_there()
     }
 
     fn start_slowly(&mut self, request: Ref) {

@@ -20,6 +20,11 @@ fn between_the_thresholds_a_message_is_announced_unless_its_sender_waits_or_is_a
     cores[0].away = 60;
     assert!(is_announced(&mut cores, false));
     assert!(!is_announced(&mut cores, true));
+    let signals = cores[0].signals.clone();
+    let in_a_call = signals.absence.waiting();
+    assert!(!is_announced(&mut cores, false));
+    drop(in_a_call);
+    assert!(is_announced(&mut cores, false));
     for _ in 0..2 {
         let absence = &cores[0].signals.absence;
         absence.posts(1, true);
