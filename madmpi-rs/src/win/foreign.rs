@@ -135,12 +135,16 @@ mod tests {
         let runs = [Run { at: at + 9996, stride: -4, count: 2000, len: 2 }, Run::whole(at, 4)];
         let mut here = vec![0u16; 2002];
         // SAFETY: the lengths are these.
-        unsafe { read(me as i32, &runs, here.as_mut_ptr().cast()) }.map_err(|f| f.text).unwrap();
+        unsafe { read(me as i32, &runs, here.as_mut_ptr().cast()) }
+            .map_err(|f| f.text.clone())
+            .unwrap();
         let expected: Vec<u16> = (0..2000).map(|index| 4998 - 2 * index).chain([0, 1]).collect();
         assert_eq!(here, expected);
         let doubled: Vec<u16> = here.iter().map(|number| number * 2).collect();
         // SAFETY: as above.
-        unsafe { write(me as i32, &runs, doubled.as_ptr().cast()) }.map_err(|f| f.text).unwrap();
+        unsafe { write(me as i32, &runs, doubled.as_ptr().cast()) }
+            .map_err(|f| f.text.clone())
+            .unwrap();
         assert_eq!((there[4998], there[1000], there[1], there[999]), (9996, 2000, 2, 999));
     }
 }
