@@ -39,22 +39,25 @@ fn wants_concurrent_calls(info: MPI_Info) -> Result<bool, Fault> {
 
 mpi! {
     anytime fn MPI_Session_init(info: MPI_Info, errhandler: MPI_Errhandler, session: Out<MPI_Session>) {
-        out(session, "session", MPI_SESSION_NULL)?;
-        info::check(info)?;
+        let null = out(session, "session", MPI_SESSION_NULL);
         let errhandler = errhandler::get(errhandler, errhandler::Kind::Session)?;
-        let concurrent = wants_concurrent_calls(info)?;
-        process::open_session()?;
-        if concurrent {
-            job::calls_may_be_concurrent();
-        }
-        let new = match Session::new(errhandler) {
-            Ok(new) => new,
-            Err(fault) => {
-                process::close_session()?;
-                return Err(fault);
+        errhandler::under(&errhandler, MPI_SESSION_NULL.0, || {
+            null?;
+            info::check(info)?;
+            let concurrent = wants_concurrent_calls(info)?;
+            process::open_session()?;
+            if concurrent {
+                job::calls_may_be_concurrent();
             }
-        };
-        out(session, "session", new.handle())
+            let new = match Session::new(errhandler.clone()) {
+                Ok(new) => new,
+                Err(fault) => {
+                    process::close_session()?;
+                    return Err(fault);
+                }
+            };
+            out(session, "session", new.handle())
+        })
     }
 
     anytime fn MPI_Session_finalize(session: InOut<MPI_Session>) {
