@@ -1,9 +1,9 @@
 //! The buffers of buffered sends.
 //!
 //! A communicator, a session and the process have one buffer each, or none. A message goes to the buffer of its
-//! communicator, else to that of the process, else to the first one of a session: which session a communicator comes
-//! from is not recorded. A message takes its length and `MPI_BSEND_OVERHEAD` bytes until it is sent; one that leaves
-//! at once is not copied. An automatic buffer is the heap.
+//! communicator, else to that of the session that the communicator comes from, else to that of the process. A message takes
+//! its length and `MPI_BSEND_OVERHEAD` bytes until it is sent; one that leaves at once is not copied. An automatic buffer
+//! is the heap.
 //!
 //! The end of a message gives its part back and completes the *flushes* that waited for it.
 
@@ -219,12 +219,6 @@ pub(crate) fn add_of_session(pool: Weak<Pool>) {
     let mut all = OF_SESSIONS.lock();
     all.retain(|pool| pool.strong_count() > 0);
     all.push(pool);
-}
-
-/// The buffer for messages of a communicator that has the place `of_comm`.
-pub(crate) fn choose(of_comm: &Buffer) -> Option<Arc<Pool>> {
-    let pool = of_comm.pool().or_else(|| PROCESS.pool());
-    pool.or_else(|| OF_SESSIONS.lock().iter().find_map(Weak::upgrade))
 }
 
 #[cfg(test)]

@@ -13,14 +13,14 @@ use crate::session::{self, SETS, Session};
 use crate::{comm, errhandler, job, process};
 
 /// The members of a set.
-fn set(name: Text) -> Result<Arc<Group>, Fault> {
+fn set(name: Text) -> Result<&'static Arc<Group>, Fault> {
     let name = name
         .bytes()
         .ok_or_else(|| Fault::argument(MPI_ERR_ARG, "pset_name", "null", "a name is needed"))?;
     let name = String::from_utf8_lossy(name);
     // Names are URIs: case makes no difference in scheme and authority.
     match SETS.iter().position(|set| set.eq_ignore_ascii_case(&name)) {
-        Some(set) => Ok(comm::predefined_group(set)?.clone()),
+        Some(set) => comm::predefined_group(set),
         None => {
             let why = format!("the sets of processes are {}", SETS.join(" and "));
             Err(Fault::argument(MPI_ERR_ARG, "pset_name", name, &why))
@@ -115,8 +115,8 @@ mpi! {
     }
 
     fn MPI_Group_from_session_pset(session: MPI_Session, pset_name: Text, newgroup: Out<MPI_Group>) {
-        session::on(session, |_| {
-            newgroup.made("newgroup", MPI_GROUP_NULL, || group::handle(set(pset_name)?))
+        session::on(session, |session| {
+            newgroup.made("newgroup", MPI_GROUP_NULL, || group::handle(set(pset_name)?.of(session)))
         })
     }
 }

@@ -82,7 +82,7 @@ fn join(
     }
     agreement.second = other < own;
     let context = agreement.agree()?;
-    let remote = Some(Group::among(circle.naming.clone(), remote.to_vec()));
+    let remote = Some(group.with(remote.to_vec()));
     Comm::new(Parts { circle: circle.clone(), context, group, remote, errhandler })
 }
 
@@ -104,7 +104,7 @@ pub(crate) fn merge(comm: &Comm, high: bool) -> Result<Arc<Comm>, Fault> {
     let members = first.members().iter().chain(second.members()).copied().collect();
     let context = agreement.agree()?;
     let (circle, errhandler) = (comm.circle.clone(), comm.errhandler());
-    let group = Group::among(circle.naming.clone(), members);
+    let group = comm.group.with(members);
     Comm::new(Parts { circle, context, group, remote: None, errhandler })
 }
 
