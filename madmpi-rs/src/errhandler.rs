@@ -133,6 +133,29 @@ pub(crate) fn invoke(handler: &Errhandler, mut handle: usize, class: c_int, text
     class
 }
 
+/// The object that faults concern of calls that make an object with an error handler: the object that is to be.
+struct Prospective {
+    handler: Errhandler,
+    /// The null handle of its kind.
+    null: usize,
+}
+
+impl HandlesErrors for Prospective {
+    fn handle_error(&self, class: c_int, text: &str) -> c_int {
+        invoke(&self.handler, self.null, class, text)
+    }
+}
+
+/// Runs what makes an object that is to have the error handler: faults go to that, with the null handle of the kind.
+pub(crate) fn under<T>(
+    handler: &Errhandler,
+    null: usize,
+    body: impl FnOnce() -> Result<T, Fault>,
+) -> Result<T, Fault> {
+    let object = || Arc::new(Prospective { handler: handler.clone(), null });
+    body().map_err(|fault| fault.on(object()))
+}
+
 /// Frees one of the handles that the program has of an error handler.
 ///
 /// # Errors

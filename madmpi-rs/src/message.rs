@@ -1,5 +1,7 @@
 //! Messages on their way out: the modes of sending, and the sends that need no request.
 
+use std::sync::Arc;
+
 use newmad::SendOptions;
 use newmad::raw::{Memory, RawRequest, Trusted};
 
@@ -115,12 +117,18 @@ fn full(needed: usize, pool: &Pool) -> Fault {
     Fault::new(MPI_ERR_BUFFER, text)
 }
 
+/// The buffer for messages of a communicator: its own, else that of the session that it comes from, else the process's.
+fn buffer_for(comm: &Comm) -> Option<Arc<Pool>> {
+    let of_session = || comm.group.session()?.buffer.pool();
+    comm.buffer.pool().or_else(of_session).or_else(|| buffer::PROCESS.pool())
+}
+
 /// Sends a message from an attached buffer.
 ///
 /// # Errors
 /// No buffer is attached, or it has no room.
 fn send_buffered(comm: &Ref<Comm>, to: u32, tag: u64, data: &Data) -> Result<(), Fault> {
-    let Some(pool) = buffer::choose(&comm.buffer) else {
+    let Some(pool) = buffer_for(comm) else {
         return Err(Fault::new(
             MPI_ERR_BUFFER,
             "no buffer is attached: see MPI_Buffer_attach, and MPI_BUFFER_AUTOMATIC",

@@ -76,7 +76,7 @@ pub(crate) fn get(session: MPI_Session) -> Result<Arc<Session>, Fault> {
 /// Runs a call with a session; its faults go to the session's error handler.
 pub(crate) fn on(
     session: MPI_Session,
-    body: impl FnOnce(&Session) -> Result<(), Fault>,
+    body: impl FnOnce(&Arc<Session>) -> Result<(), Fault>,
 ) -> Result<(), Fault> {
     let session = get(session)?;
     body(&session).map_err(|fault| fault.on(session.clone()))

@@ -208,7 +208,7 @@ mpi! {
         newcomm: Out<MPI_Comm>,
     ) {
         let errhandler = errhandler::get(errhandler, errhandler::Kind::Comm)?;
-        inter::under(&errhandler, || {
+        errhandler::under(&errhandler, MPI_COMM_NULL.0, || {
             give(newcomm, None)?;
             info::check(info)?;
             let group = group::get(group)?;
@@ -227,7 +227,7 @@ mpi! {
         stringtag: Text, info: MPI_Info, errhandler: MPI_Errhandler, newintercomm: Out<MPI_Comm>,
     ) {
         let errhandler = errhandler::get(errhandler, errhandler::Kind::Comm)?;
-        inter::under(&errhandler, || {
+        errhandler::under(&errhandler, MPI_COMM_NULL.0, || {
             give(newintercomm, None)?;
             info::check(info)?;
             let (group, name) = (group::get(local_group)?, string_tag(stringtag)?);

@@ -14,8 +14,7 @@ use crate::job;
 
 /// Gives the program a group of these members, named as those of `like` are.
 fn give(newgroup: Out<MPI_Group>, like: &Group, members: Vec<u32>) -> Result<(), Fault> {
-    let naming = like.naming().clone();
-    newgroup.made("newgroup", MPI_GROUP_NULL, || handle(Group::among(naming, members)))
+    newgroup.made("newgroup", MPI_GROUP_NULL, || handle(like.with(members)))
 }
 
 /// Two groups of the program, by the same names.

@@ -55,8 +55,11 @@ mpi! {
         ready(request, array!(array_of_partitions[length])?.iter().copied())
     }
 
-    /// All partitions of a request that is not under way have arrived.
+    /// All partitions of no request, and of one that is not under way, have arrived.
     fn MPI_Parrived(request: MPI_Request, partition: c_int, flag: Out<c_int>) {
+        if request == MPI_REQUEST_NULL {
+            return out(flag, "flag", 1);
+        }
         let Some(operation) = request::operation(request)? else { return out(flag, "flag", 1) };
         let mut arrived = operation.arrived(partition)?;
         if !arrived {

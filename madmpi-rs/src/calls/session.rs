@@ -13,14 +13,14 @@ use crate::session::{self, SETS, Session};
 use crate::{comm, errhandler, job, process};
 
 /// The members of a set.
-fn set(name: Text) -> Result<Arc<Group>, Fault> {
+fn set(name: Text) -> Result<&'static Arc<Group>, Fault> {
     let name = name
         .bytes()
         .ok_or_else(|| Fault::argument(MPI_ERR_ARG, "pset_name", "null", "a name is needed"))?;
     let name = String::from_utf8_lossy(name);
     // Names are URIs: case makes no difference in scheme and authority.
     match SETS.iter().position(|set| set.eq_ignore_ascii_case(&name)) {
-        Some(set) => Ok(comm::predefined_group(set)?.clone()),
+        Some(set) => comm::predefined_group(set),
         None => {
             let why = format!("the sets of processes are {}", SETS.join(" and "));
             Err(Fault::argument(MPI_ERR_ARG, "pset_name", name, &why))
@@ -39,22 +39,25 @@ fn wants_concurrent_calls(info: MPI_Info) -> Result<bool, Fault> {
 
 mpi! {
     anytime fn MPI_Session_init(info: MPI_Info, errhandler: MPI_Errhandler, session: Out<MPI_Session>) {
-        out(session, "session", MPI_SESSION_NULL)?;
-        info::check(info)?;
+        let null = out(session, "session", MPI_SESSION_NULL);
         let errhandler = errhandler::get(errhandler, errhandler::Kind::Session)?;
-        let concurrent = wants_concurrent_calls(info)?;
-        process::open_session()?;
-        if concurrent {
-            job::calls_may_be_concurrent();
-        }
-        let new = match Session::new(errhandler) {
-            Ok(new) => new,
-            Err(fault) => {
-                process::close_session()?;
-                return Err(fault);
+        errhandler::under(&errhandler, MPI_SESSION_NULL.0, || {
+            null?;
+            info::check(info)?;
+            let concurrent = wants_concurrent_calls(info)?;
+            process::open_session()?;
+            if concurrent {
+                job::calls_may_be_concurrent();
             }
-        };
-        out(session, "session", new.handle())
+            let new = match Session::new(errhandler.clone()) {
+                Ok(new) => new,
+                Err(fault) => {
+                    process::close_session()?;
+                    return Err(fault);
+                }
+            };
+            out(session, "session", new.handle())
+        })
     }
 
     anytime fn MPI_Session_finalize(session: InOut<MPI_Session>) {
@@ -112,8 +115,8 @@ mpi! {
     }
 
     fn MPI_Group_from_session_pset(session: MPI_Session, pset_name: Text, newgroup: Out<MPI_Group>) {
-        session::on(session, |_| {
-            newgroup.made("newgroup", MPI_GROUP_NULL, || group::handle(set(pset_name)?))
+        session::on(session, |session| {
+            newgroup.made("newgroup", MPI_GROUP_NULL, || group::handle(set(pset_name)?.of(session)))
         })
     }
 }

@@ -117,12 +117,11 @@ impl Comm {
                 continue;
             }
             let Some(context) = taken else { return Ok(None) };
-            let part = |members| Group::among(self.circle.naming.clone(), members);
             let parts = Parts {
                 circle: self.circle.clone(),
                 context,
-                group: part(group),
-                remote: remote.map(part),
+                group: self.group.with(group),
+                remote: remote.map(|members| self.group.with(members)),
                 errhandler: self.errhandler(),
             };
             return Comm::new(parts).map(Some);
@@ -157,7 +156,8 @@ impl Comm {
         let members = self.session.group_with_key(group.members(), key)?;
         let context = Agreement::of_group(&members, &self.circle.contexts).agree()?;
         let (circle, errhandler) = (self.circle.clone(), self.errhandler());
-        Comm::new(Parts { circle, context, group: group.clone(), remote: None, errhandler })
+        let group = self.group.with(group.members().to_vec());
+        Comm::new(Parts { circle, context, group, remote: None, errhandler })
     }
 
     /// The group, named as the circle names processes.

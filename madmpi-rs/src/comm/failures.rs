@@ -124,7 +124,7 @@ impl Comm {
 
     /// Some of the circle's processes, as a group.
     fn some(&self, processes: Vec<u32>) -> Arc<Group> {
-        Group::among(self.circle.naming.clone(), processes)
+        self.group.with(processes)
     }
 
     fn acknowledged(&self) -> Vec<u32> {

@@ -9,8 +9,8 @@ use super::agreement::{Agreement, Bridge};
 use super::circle::{self, Circle};
 use super::{Comm, INTERNAL, Parts, context};
 use crate::abi::*;
-use crate::errhandler::{self, Errhandler};
-use crate::error::{Fault, HandlesErrors};
+use crate::errhandler::Errhandler;
+use crate::error::Fault;
 use crate::group::Group;
 use crate::handle::Ref;
 use crate::job;
@@ -82,7 +82,7 @@ fn join(
     }
     agreement.second = other < own;
     let context = agreement.agree()?;
-    let remote = Some(Group::among(circle.naming.clone(), remote.to_vec()));
+    let remote = Some(group.with(remote.to_vec()));
     Comm::new(Parts { circle: circle.clone(), context, group, remote, errhandler })
 }
 
@@ -104,7 +104,7 @@ pub(crate) fn merge(comm: &Comm, high: bool) -> Result<Arc<Comm>, Fault> {
     let members = first.members().iter().chain(second.members()).copied().collect();
     let context = agreement.agree()?;
     let (circle, errhandler) = (comm.circle.clone(), comm.errhandler());
-    let group = Group::among(circle.naming.clone(), members);
+    let group = comm.group.with(members);
     Comm::new(Parts { circle, context, group, remote: None, errhandler })
 }
 
@@ -144,23 +144,6 @@ pub(crate) fn member(group: &Group, rank: c_int, name: &str) -> Result<u32, Faul
 /// The process of the job that is the leader of a remote group.
 pub(crate) fn member_of_job(group: &Arc<Group>, rank: c_int) -> Result<u32, Fault> {
     member(&*of_job(group)?, rank, "remote_leader")
-}
-
-/// The object that faults concern of calls that make a communicator of groups: the communicator that is to be.
-struct Prospective(Errhandler);
-
-impl HandlesErrors for Prospective {
-    fn handle_error(&self, class: c_int, text: &str) -> c_int {
-        errhandler::invoke(&self.0, MPI_COMM_NULL.0, class, text)
-    }
-}
-
-/// Runs what makes a communicator of groups: its faults go to the error handler that the communicator would have.
-pub(crate) fn under<T>(
-    handler: &Errhandler,
-    body: impl FnOnce() -> Result<T, Fault>,
-) -> Result<T, Fault> {
-    body().map_err(|fault| fault.on(Arc::new(Prospective(handler.clone()))))
 }
 
 /// Makes an intercommunicator of two communicators whose leaders reach each other over `peer`. `peer` is needed at the

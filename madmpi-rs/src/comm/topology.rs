@@ -5,7 +5,6 @@ use std::sync::Arc;
 use super::create::SplitKey;
 use super::{Comm, kinds};
 use crate::error::Fault;
-use crate::group::Group;
 use crate::per_rank;
 use crate::topology::{Cart, Dist, Edge, Place, Topology, here, reorder};
 
@@ -19,7 +18,7 @@ pub(crate) fn with_topology(
         Some(comm.twin()?)
     } else {
         let members = comm.group.members().iter().copied().take(count as usize).collect();
-        comm.create(&Group::among(comm.circle.naming.clone(), members))?
+        comm.create(&comm.group.with(members))?
     };
     if let Some(new) = &new {
         new.set_topology(Arc::new(topology));

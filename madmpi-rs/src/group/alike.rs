@@ -29,7 +29,7 @@ impl Group {
             one.and_then(|one| called(naming, one)).ok_or(rank)
         };
         let members = (0..).zip(self.members()).map(translate).collect::<Result<_, _>>()?;
-        Ok(Group::among(naming.clone(), members))
+        Ok(self.with_named(naming.clone(), members))
     }
 }
 
@@ -72,7 +72,8 @@ mod tests {
             let size = naming.as_ref().map_or(0, |names| names.all.len() as u32);
             let some =
                 proptest::sample::subsequence((0..size).collect::<Vec<_>>(), 0..=size as usize);
-            some.prop_shuffle().prop_map(move |members| Group::among(naming.clone(), members))
+            some.prop_shuffle()
+                .prop_map(move |members| Group::new(Vec::new()).with_named(naming.clone(), members))
         })
     }
 

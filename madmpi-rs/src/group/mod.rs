@@ -5,11 +5,12 @@ pub(crate) mod names;
 pub(crate) mod set;
 
 use std::collections::HashMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
 use crate::abi::*;
 use crate::error::Fault;
 use crate::handle::{Ref, Table};
+use crate::session::Session;
 use names::Naming;
 
 static GROUPS: Table<Group> = Table::new();
@@ -22,18 +23,39 @@ pub(crate) struct Group {
     same: bool,
     ranks: OnceLock<HashMap<u32, u32>>,
     naming: Naming,
+    /// The program's session that the group comes from; none: the world. What is made of the group comes from there, too.
+    session: Weak<Session>,
 }
 
 impl Group {
-    /// Processes of the job.
+    /// Processes of the job, of the world.
     pub(crate) fn new(members: Vec<u32>) -> Arc<Group> {
-        Group::among(None, members)
+        Group::made(None, Weak::new(), members)
     }
 
-    /// Processes of those that the list names.
-    pub(crate) fn among(naming: Naming, members: Vec<u32>) -> Arc<Group> {
+    fn made(naming: Naming, session: Weak<Session>, members: Vec<u32>) -> Arc<Group> {
         let same = members.iter().enumerate().all(|(rank, &process)| rank as u32 == process);
-        Arc::new(Group { members: members.into(), same, ranks: OnceLock::new(), naming })
+        Arc::new(Group { members: members.into(), same, ranks: OnceLock::new(), naming, session })
+    }
+
+    /// A group made of this one: of these members, named as those here are.
+    pub(crate) fn with(&self, members: Vec<u32>) -> Arc<Group> {
+        self.with_named(self.naming.clone(), members)
+    }
+
+    /// A group made of this one: of processes of those that the list names.
+    pub(crate) fn with_named(&self, naming: Naming, members: Vec<u32>) -> Arc<Group> {
+        Group::made(naming, self.session.clone(), members)
+    }
+
+    /// The same processes, of a session.
+    pub(crate) fn of(&self, session: &Arc<Session>) -> Arc<Group> {
+        Group::made(self.naming.clone(), Arc::downgrade(session), self.members.to_vec())
+    }
+
+    /// The program's session that the group comes from, unless that is finalized. `None`: the world.
+    pub(crate) fn session(&self) -> Option<Arc<Session>> {
+        self.session.upgrade()
     }
 
     /// What the members are named by.

@@ -31,7 +31,6 @@ use crate::abi::*;
 use crate::comm::{Agreement, CONNECTED, Circle, Comm, Parts};
 use crate::errhandler::Errhandler;
 use crate::error::Fault;
-use crate::group::Group;
 use crate::group::names::{Identity, Names};
 use crate::job;
 
@@ -90,7 +89,8 @@ pub(crate) fn meet(
     let (here, there) = (own.len() as u32, plan.others.len() as u32);
     let (here, there) =
         if plan.first { (0..here, here..here + there) } else { (there..here + there, 0..there) };
-    let group = |ranks: std::ops::Range<u32>| Group::among(circle.naming.clone(), ranks.collect());
+    let group =
+        |ranks: std::ops::Range<u32>| comm.group.with_named(circle.naming.clone(), ranks.collect());
     let (group, remote) = (group(here), Some(group(there)));
     Comm::new(Parts { circle, context: CONNECTED, group, remote, errhandler })
 }

@@ -3,10 +3,18 @@
 //! A store into the memory of a process that has died succeeds, and a lock that it held is never given back. So waits
 //! look here, and synchronisation does so from time to time. A `pidfd` is readable once its process has ended, even if
 //! its parent has not asked for it yet.
+//!
+//! Windows share the `pidfd`s of this process's neighbours: a file is a window, too, and a program with many of them has
+//! few descriptors to spare. Invariant: a `pidfd` whose process has ended is not given to another window, for the kernel
+//! may have given the number to a new process.
 
+use std::collections::BTreeMap;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
+
+use marcel::plumbing::KernelMutex;
 
 use crate::abi::MPI_ERR_PROC_ABORTED;
 use crate::error::Fault;
@@ -14,10 +22,13 @@ use crate::error::Fault;
 /// Synchronisation looks again after this time.
 const AGAIN: Duration = Duration::from_millis(250);
 
+/// The `pidfd`s by the numbers of their processes.
+static SHARED: KernelMutex<BTreeMap<u64, Weak<OwnedFd>>> = KernelMutex::new(BTreeMap::new());
+
 /// See the module.
 pub(super) struct Processes {
     /// Of each member; `None`: this process, or the kernel has no such descriptors.
-    all: Box<[Option<OwnedFd>]>,
+    all: Box<[Option<Arc<OwnedFd>>]>,
     /// When it was looked at, in nanoseconds of the coarse clock.
     looked: AtomicU64,
 }
@@ -25,13 +36,18 @@ pub(super) struct Processes {
 impl Processes {
     /// For the processes with these numbers, of which 0 is none.
     pub(super) fn new(pids: impl Iterator<Item = u64>) -> Processes {
-        let open = |pid: u64| {
-            // SAFETY: no memory is passed.
-            let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid as libc::pid_t, 0) };
-            // SAFETY: it is new, and nothing else's.
-            (pid != 0 && fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd as i32) })
+        let mut shared = SHARED.lock();
+        shared.retain(|_, fd| fd.strong_count() > 0);
+        let mut one = |pid: u64| {
+            let known = shared.get(&pid).and_then(Weak::upgrade);
+            if let Some(fd) = known.filter(|fd| !have_ended([Some(&**fd)].into_iter())[0]) {
+                return Some(fd);
+            }
+            let fd = Arc::new(open(pid)?);
+            shared.insert(pid, Arc::downgrade(&fd));
+            Some(fd)
         };
-        Processes { all: pids.map(open).collect(), looked: AtomicU64::new(0) }
+        Processes { all: pids.map(&mut one).collect(), looked: AtomicU64::new(0) }
     }
 
     /// # Errors
@@ -43,16 +59,8 @@ impl Processes {
     /// # Errors
     /// One of those has ended.
     pub(super) fn check_those(&self, those: impl Fn(usize) -> bool) -> Result<(), Fault> {
-        let entry = |fd: &Option<OwnedFd>| libc::pollfd {
-            fd: fd.as_ref().map_or(-1, AsRawFd::as_raw_fd),
-            events: libc::POLLIN,
-            revents: 0,
-        };
-        let mut polled: Vec<libc::pollfd> = self.all.iter().map(entry).collect();
-        // SAFETY: the array has so many entries.
-        let ended = unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, 0) };
-        let dead = |rank: &usize| polled[*rank].revents != 0 && those(*rank);
-        match (0..polled.len()).filter(|_| ended > 0).find(dead) {
+        let ended = have_ended(self.all.iter().map(Option::as_deref));
+        match (0..ended.len()).find(|&rank| ended[rank] && those(rank)) {
             Some(rank) => Err(died(rank)),
             None => Ok(()),
         }
@@ -74,6 +82,27 @@ impl Processes {
     }
 }
 
+/// A new `pidfd` of the process with that number, of which 0 is none.
+fn open(pid: u64) -> Option<OwnedFd> {
+    // SAFETY: no memory is passed.
+    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid as libc::pid_t, 0) };
+    // SAFETY: it is new, and nothing else's.
+    (pid != 0 && fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd as i32) })
+}
+
+/// Whether the processes of these `pidfd`s have ended.
+fn have_ended<'a>(fds: impl Iterator<Item = Option<&'a OwnedFd>>) -> Vec<bool> {
+    let entry = |fd: Option<&OwnedFd>| libc::pollfd {
+        fd: fd.map_or(-1, AsRawFd::as_raw_fd),
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    let mut polled: Vec<libc::pollfd> = fds.map(entry).collect();
+    // SAFETY: the array has so many entries. If the call fails, they say that no process has ended.
+    unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, 0) };
+    polled.into_iter().map(|entry| entry.revents != 0).collect()
+}
+
 /// The clock that is right to a tick of the kernel's, for a fifth of what the exact one costs.
 #[inline]
 fn now() -> Duration {
@@ -91,19 +120,57 @@ fn died(rank: usize) -> Fault {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::process::Child;
     use std::time::Instant;
 
-    #[test]
-    fn a_process_that_has_ended_is_found_before_its_parent_asks() {
-        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
-        let processes = Processes::new([0, u64::from(child.id())].into_iter());
+    /// A process, and a window's view of it.
+    fn watched() -> (Child, Processes) {
+        let child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let processes = view(&child);
         assert!(processes.check().is_ok());
+        (child, processes)
+    }
+
+    fn view(child: &Child) -> Processes {
+        Processes::new([0, u64::from(child.id())].into_iter())
+    }
+
+    fn kill(child: &mut Child, seen_by: &Processes) {
         child.kill().unwrap();
         let until = Instant::now() + Duration::from_secs(20);
-        while processes.check().is_ok() {
+        while seen_by.check().is_ok() {
             assert!(Instant::now() < until);
             std::thread::sleep(Duration::from_millis(1));
         }
+    }
+
+    fn share(one: &Processes, other: &Processes) -> bool {
+        let fd = |processes: &Processes| processes.all[1].clone().unwrap();
+        Arc::ptr_eq(&fd(one), &fd(other))
+    }
+
+    #[test]
+    fn a_process_that_has_ended_is_found_before_its_parent_asks() {
+        let (mut child, processes) = watched();
+        kill(&mut child, &processes);
         child.wait().unwrap();
+    }
+
+    #[test]
+    fn windows_share_what_watches_over_a_process_until_it_ends() {
+        let (mut child, first) = watched();
+        let second = view(&child);
+        assert!(share(&first, &second));
+        kill(&mut child, &first);
+        assert!(second.check().is_err());
+        // The number may be that of another process by now.
+        let third = view(&child);
+        assert!(!share(&first, &third));
+        child.wait().unwrap();
+        let pid = u64::from(child.id());
+        assert!(SHARED.lock().contains_key(&pid));
+        drop([first, second, third]);
+        drop(Processes::new([0].into_iter()));
+        assert!(!SHARED.lock().contains_key(&pid));
     }
 }

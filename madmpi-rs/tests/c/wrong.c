@@ -42,7 +42,7 @@ int main(int argc, char **argv) {
     expect("buffer", MPI_Send(NULL, 1, MPI_INT, 0, 0, comm), MPI_ERR_BUFFER, "MPI_Send", "buf");
     expect("request", MPI_Isend(&word, 1, MPI_INT, 0, 0, comm, NULL), MPI_ERR_ARG, "MPI_Isend", "request");
     expect("comm", MPI_Send(&word, 1, MPI_INT, 0, 0, MPI_COMM_NULL), MPI_ERR_COMM, "MPI_Send", "comm");
-    expect("partitions", MPI_Psend_init(&word, 0, 1, MPI_INT, 0, 0, comm, MPI_INFO_NULL, &request), MPI_ERR_COUNT,
+    expect("partitions", MPI_Psend_init(&word, -1, 1, MPI_INT, 0, 0, comm, MPI_INFO_NULL, &request), MPI_ERR_COUNT,
            "MPI_Psend_init", "partitions");
     expect("any source of parts", MPI_Precv_init(&word, 1, 1, MPI_INT, MPI_ANY_SOURCE, 0, comm, MPI_INFO_NULL, &request),
            MPI_ERR_RANK, "MPI_Precv_init", "dest");

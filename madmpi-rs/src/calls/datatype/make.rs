@@ -27,9 +27,11 @@ mpi! {
         let old = get(oldtype)?;
         let made = Envelope::by(MPI_COMBINER_DUP, false).of(old.shape());
         let shape = Shape::new(made, old.shape().part.clone())?;
-        let new = Datatype::new(shape, old.is_committed(), None);
-        new.attributes.adopt(old.attributes.copies(oldtype.0)?);
-        newtype.made("newtype", MPI_DATATYPE_NULL, || insert(new))
+        newtype.made("newtype", MPI_DATATYPE_NULL, || {
+            let new = Datatype::new(shape, old.is_committed(), None);
+            new.attributes.adopt(old.attributes.copies(oldtype.0)?);
+            insert(new)
+        })
     }
 
     fn MPI_Type_contiguous / MPI_Type_contiguous_c (

@@ -13,7 +13,7 @@ pub(super) struct Announcement {
     pub(super) tag: u32,
     pub(super) channel: u32,
     pub(super) partitions: u32,
-    /// Bytes of the whole message.
+    /// Bytes of the whole message; 0 if there are no partitions.
     pub(super) bytes: u64,
 }
 
@@ -33,7 +33,7 @@ impl Announcement {
         let mut next = || words.next();
         let (tag, channel, partitions) = (next()?, next()?, next()?);
         let bytes = u64::from(next()?) | u64::from(next()?) << 32;
-        (partitions > 0).then_some(Announcement { tag, channel, partitions, bytes })
+        (partitions > 0 || bytes == 0).then_some(Announcement { tag, channel, partitions, bytes })
     }
 }
 
@@ -194,9 +194,19 @@ mod tests {
         assert!(pairing.is_over());
     }
 
+    #[test]
+    fn bytes_in_no_partitions_are_not_understood() {
+        let none = Announcement { tag: 5, channel: 1, partitions: 0, bytes: 0 };
+        assert_eq!(Announcement::decode(&none.encode()), Some(none));
+        for bytes in [1, 1 << 32, u64::MAX] {
+            assert_eq!(Announcement::decode(&Announcement { bytes, ..none }.encode()), None);
+        }
+    }
+
     proptest! {
         #[test]
-        fn what_is_announced_is_understood(tag: u32, channel: u32, partitions in 1u32.., bytes: u64) {
+        fn what_is_announced_is_understood(tag: u32, channel: u32, partitions in 0u32.., bytes: u64) {
+            let bytes = if partitions == 0 { 0 } else { bytes };
             let announced = Announcement { tag, channel, partitions, bytes };
             let encoded = announced.encode();
             prop_assert_eq!(encoded.len(), LEN);

@@ -33,7 +33,8 @@ const CHANNEL_BITS: u32 = 17;
 /// The internal tags of units: this bit, the channel, the unit.
 const UNIT_TAGS: u32 = 1 << (UNIT_BITS + CHANNEL_BITS);
 
-/// Elements in partitions of equal numbers, as the program gives them.
+/// Elements in partitions of equal numbers, as the program gives them. There may be no partitions: then there are no units,
+/// and a request is over when it is started.
 pub(crate) struct Partitions {
     comm: Ref<Comm>,
     /// The elements of all partitions.
@@ -47,7 +48,7 @@ impl Partitions {
     /// `choice` has the elements of one partition.
     ///
     /// # Errors
-    /// There are no partitions; the elements are not acceptable.
+    /// The number of partitions is negative; the elements are not acceptable.
     pub(crate) fn new(
         comm: &Ref<Comm>,
         choice: Choice,
@@ -56,9 +57,8 @@ impl Partitions {
         let wrong = |name, value, why| Fault::argument(MPI_ERR_COUNT, name, value, why);
         let count = choice.count;
         let mut elements = choice.elements()?;
-        let number = usize::try_from(partitions).ok().filter(|&number| number > 0);
-        let number = number
-            .ok_or_else(|| wrong("partitions", partitions.into(), "there must be at least one"))?;
+        let number = usize::try_from(partitions)
+            .map_err(|_| wrong("partitions", partitions.into(), "it must not be negative"))?;
         let all = count.checked_mul(number as i64);
         elements.count = all.ok_or_else(|| wrong("count", count, "no memory is so large"))?;
         elements.data()?;
@@ -73,7 +73,10 @@ impl Partitions {
     fn check(&self, partition: c_int) -> Result<usize, Fault> {
         let index = usize::try_from(partition).ok().filter(|&index| index < self.number);
         index.ok_or_else(|| {
-            let why = format!("the message has partitions 0 to {}", self.number - 1);
+            let why = match self.number {
+                0 => "the message has no partitions".to_owned(),
+                number => format!("the message has partitions 0 to {}", number - 1),
+            };
             Fault::argument(MPI_ERR_ARG, "partition", partition, &why).on(self.comm.share())
         })
     }
@@ -84,12 +87,12 @@ fn units(partitions: usize) -> usize {
     partitions.min(UNITS)
 }
 
-/// The first partition of a unit; of the unit after the last one, the number of partitions.
+/// The first partition of a unit; of the unit after the last one, the number of partitions. `partitions` is not 0.
 fn first(unit: usize, partitions: usize) -> usize {
     (unit * partitions).div_ceil(units(partitions))
 }
 
-/// The unit that a partition is in.
+/// The unit that a partition is in. `partitions` is not 0.
 fn unit_of(partition: usize, partitions: usize) -> usize {
     partition * units(partitions) / partitions
 }

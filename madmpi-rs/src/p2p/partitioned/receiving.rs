@@ -115,7 +115,7 @@ impl Receiver {
     }
 }
 
-/// The bytes of a unit.
+/// The bytes of a unit: so there are partitions.
 fn range(unit: usize, announced: &Announcement) -> Range<usize> {
     let (partitions, bytes) = (announced.partitions as usize, announced.bytes as usize);
     let each = bytes / partitions;
@@ -133,7 +133,7 @@ fn first_unit(units: usize, is_so: impl Fn(usize) -> bool) -> usize {
 }
 
 impl Round {
-    /// Posts the receives of all units.
+    /// Posts the receives of all units. Without units the round is over.
     fn begin(round: &Arc<Round>, announced: Announcement) {
         let partitions = &round.receiver.partitions;
         let datatype = &partitions.elements.datatype;
@@ -156,6 +156,9 @@ impl Round {
                 false => state.copy.as_mut_ptr(),
             }
         };
+        if units == 0 {
+            return round.end(None);
+        }
         for unit in 0..units {
             // A message that is longer than the room is cut off, and that is an error.
             let Range { start, end } = range(unit, &announced);

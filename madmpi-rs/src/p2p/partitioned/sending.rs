@@ -102,7 +102,11 @@ impl Sender {
             fault: None,
         };
         let (sender, state) = (sender.clone(), KernelMutex::new(state));
-        Arc::new(SendOperation(Arc::new(Round { sender, state, done: Completion::new() })))
+        let round = Round { sender, state, done: Completion::new() };
+        if units == 0 {
+            round.done.complete();
+        }
+        Arc::new(SendOperation(Arc::new(round)))
     }
 }
 
