@@ -8,7 +8,7 @@ use crate::net::segment::{LARGE_SIZE, LARGE_SLOTS};
 use crate::net::shm::cma::cma_works;
 use crate::net::tcp::large as tcp;
 use crate::proto::rendezvous;
-use crate::sampling::{Protocol, Sampling, Source, THRESHOLDS, built_in};
+use crate::sampling::{Protocol, Sampling, Source, built_in, thresholds};
 use crate::session::settings::Settings;
 use crate::session::threshold::{SHM_THRESHOLD, TCP_THRESHOLD, file, threshold};
 
@@ -169,9 +169,10 @@ fn crossing(sampling: &Sampling, rail: &str, get: bool, at: u64) -> String {
             us(asked.predict(size))
         )
     };
+    let (least, most) = thresholds(rail);
     let clamped = match at {
-        least if least == THRESHOLDS.0 => "; no less is taken",
-        most if most == THRESHOLDS.1 => "; no more is taken",
+        at if at == least => "; no less is taken",
+        at if at == most => "; no more is taken",
         _ => "",
     };
     format!("{}; {}{clamped}", of(at / 2), of(at * 2))

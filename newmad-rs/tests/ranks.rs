@@ -405,6 +405,7 @@ fn child() {
         "leave" => |session: &Session| leave(session),
         "teams" => |session: &Session| death_in_a_team(session),
         "first" => |session: &Session| first_to_go(session),
+        "gather" => |session: &Session| left_before_a_gather(session),
         "panic" => |session: &Session| {
             // The second process's first rank.
             session.barrier()?;
@@ -426,7 +427,7 @@ fn child() {
     let ranks = match scenario.as_str() {
         "death" => 8,
         "teams" => 4,
-        "pairs" | "panic" | "leave" | "first" => 2,
+        "pairs" | "panic" | "leave" | "first" | "gather" => 2,
         _ => own,
     };
     let results = newmad::run_ranks(ranks, run);
@@ -583,6 +584,37 @@ fn a_member_that_has_its_broadcast_may_leave_before_other_processes_have_it() {
     let ended = common::launch("first", 4, &settings).succeed(LIMIT);
     let count: usize = ended.iter().map(|ended| ended.text.matches("has it").count()).sum();
     assert_eq!(count, 8, "{ended:#?}");
+}
+
+/// A member has left, and the root of a gather fails for that, at which the others only send: the next collective fails for all.
+fn left_before_a_gather(session: &Session) -> Result<(), Error> {
+    let (world, rank) = (session.world()?, session.rank());
+    for _ in 0..20 {
+        world.barrier().wait()?;
+    }
+    if rank == 3 {
+        return Ok(());
+    }
+    let mut all = [0; 4];
+    let gathered = world.gather(2, &[rank as u8], &mut all).wait().map(drop);
+    if rank == 2 {
+        assert!(gathered.is_err());
+        session.recv(0, 9, &mut [])?; // it stays
+    } else {
+        assert!(world.bcast(2, &mut [0u8; 8]).wait().is_err());
+        if rank == 0 {
+            session.send(2, 9, &[])?;
+        }
+    }
+    println!("rank {rank} is done");
+    Ok(())
+}
+
+#[test]
+fn the_leaders_hear_of_a_group_that_is_over_for_one_of_them() {
+    let ended = common::launch("gather", 2, &[]).succeed(LIMIT);
+    let count: usize = ended.iter().map(|ended| ended.text.matches("is done").count()).sum();
+    assert_eq!(count, 3, "{ended:#?}");
 }
 
 #[test]

@@ -43,10 +43,15 @@ impl Context {
     pub(super) fn end_meeting(&self) {
         let Some(meeting) = self.shared.failed() else { return };
         let Some(&failure) = self.failure.get() else { return };
-        meeting.fail(match failure {
+        let told = match failure {
             Failure::Died(..) | Failure::Revoked { .. } => failure,
             _ => Failure::Revoked { by: self.members[self.rank as usize], gone: false },
-        });
+        };
+        // The group is over here: this leader takes part in nothing that the others would wait for.
+        if let Some(leaders) = self.teams.get().and_then(|teams| teams.leaders.as_ref()) {
+            leaders.revoke(told);
+        }
+        meeting.fail(told);
     }
 }
 

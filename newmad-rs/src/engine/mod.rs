@@ -350,6 +350,12 @@ impl Engine {
         (!asked.is_short()).then(|| self.signals.absence.posting(!self.pending()))
     }
 
+    /// A blocking call begins: until this is dropped the program is not away.
+    #[inline]
+    pub(crate) fn pausing(&self, asked: &Request) -> Option<Posting<'_>> {
+        if asked.is_short() { None } else { self.signals.absence.pausing(!self.pending()) }
+    }
+
     /// The submission itself.
     ///
     /// # Safety
@@ -429,8 +435,6 @@ impl Engine {
         // SAFETY: valid, and not submitted yet.
         let asked = unsafe { request.as_ref() };
         let (short, peer) = (asked.is_short_receive(), asked.peer);
-        let absence = (!asked.is_short()).then_some(&self.signals.absence);
-        let _paused = absence.and_then(|absence| absence.pausing(!self.pending()));
         // Not by the count of those outstanding: other threads' requests end, too.
         let begun = |core: &mut Locked<'_>, _| {
             if asked.is_finished() {

@@ -61,6 +61,35 @@ fn calls_that_wait_say_nothing_of_how_long_the_program_stays_away() {
     close(a, b);
 }
 
+/// Another message is posted before, and waited for after a computation.
+#[test]
+fn a_call_that_waits_between_a_post_and_its_wait_is_not_away_and_is_no_wait_for_it() {
+    let (a, b, _) = pair();
+    let absence = &a.inner().engine.signals.absence;
+    let mut stays_away = true;
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..3 {
+                b.recv(0, 2, &mut [0]).unwrap();
+                std::thread::sleep(Duration::from_millis(2));
+                b.send(0, 1, &[1; 20_000]).unwrap();
+                b.send(0, 3, &[3; 20_000]).unwrap();
+            }
+        });
+        for _ in 0..3 {
+            let posted = a.irecv(1, 3, vec![0; 20_000]).unwrap();
+            a.send(1, 2, &[1]).unwrap();
+            a.recv(1, 1, &mut [0; 20_000]).unwrap();
+            stays_away &= absence.is_away();
+            std::thread::sleep(Duration::from_millis(2));
+            posted.wait().unwrap();
+        }
+    });
+    assert!(stays_away, "the program had not waited for what it had posted");
+    assert!(!absence.is_expected_to_be_short());
+    close(a, b);
+}
+
 /// As when the watcher has taken the core of a thread that is in the engine.
 #[test]
 fn a_message_wakes_the_watcher_once_while_a_thread_is_in_the_engine() {

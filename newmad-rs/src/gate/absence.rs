@@ -121,6 +121,12 @@ impl Absence {
         self.short.load(Relaxed) == ENOUGH
     }
 
+    /// Whether the program has left a call that posts, and has not waited since.
+    #[cfg(test)]
+    pub(crate) fn is_away(&self) -> bool {
+        self.left_ns.load(Relaxed) != 0
+    }
+
     fn away(&self, now_ns: u64) -> u64 {
         match self.left_ns.load(Relaxed) {
             0 => self.away_ns.load(Relaxed),
@@ -193,11 +199,10 @@ mod tests {
         assert!(absence.pausing(true).is_none());
         absence.posts(1, true);
         absence.leaves(2);
-        let away = || absence.left_ns.load(Relaxed) != 0;
         let paused = absence.pausing(true);
-        assert!(paused.is_some() && !away());
+        assert!(paused.is_some() && !absence.is_away());
         drop(paused);
-        assert!(away());
+        assert!(absence.is_away());
         absence.waits(now_ns);
         assert!(absence.pausing(true).is_none());
     }

@@ -37,3 +37,9 @@ impl Config {
         }
     }
 }
+
+/// The credit of each of so many processes: of what is wanted, so much that the messages of all fit the memory for unexpected
+/// ones, in cells of up to eight times what a message counts.
+pub(crate) fn credit(wanted: u64, unexpected_max: usize, processes: u32) -> u64 {
+    wanted.min((unexpected_max / processes as usize / 8) as u64)
+}

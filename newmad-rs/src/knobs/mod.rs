@@ -95,7 +95,7 @@ pub(crate) static CMA: Knob = Knob {
 /// `NMAD_UNEXPECTED_MAX`: bound of the memory for messages that no receive has asked for yet.
 pub(crate) static UNEXPECTED_MAX: Knob = Knob {
     name: "NMAD_UNEXPECTED_MAX",
-    kind: Kind::Int(1 << 20, 1 << 40),
+    kind: Kind::Int(1 << 22, 1 << 40),
     default: "1073741824",
     unit: "bytes",
     meaning: "memory for messages that arrive before their receive; beyond it they stay with the sender",

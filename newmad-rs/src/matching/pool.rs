@@ -146,6 +146,9 @@ impl Pool {
     }
 
     fn add(&mut self, class: usize, cells: usize) {
+        if cells == 0 {
+            return;
+        }
         let size = self.classes[class].size;
         self.bytes += size * cells;
         self.classes[class].cells += cells;

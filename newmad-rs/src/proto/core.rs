@@ -144,7 +144,13 @@ impl<D: Driver> Core<D> {
             deaf: false,
             closed: false,
             parted: true,
-            pending: Pending::new(signals.clone(), config.threshold, tells_apart, beside),
+            // Longer ones are announced by programs that compute.
+            pending: Pending::new(
+                signals.clone(),
+                config.threshold.min(config.away),
+                tells_apart,
+                beside,
+            ),
             signals,
             discard: vec![0; DISCARD].into_boxed_slice(),
         }

@@ -29,7 +29,7 @@ pub(crate) struct Pending {
     attended: usize,
     short: usize,
     ignorable: usize,
-    /// The longest message that leaves without being asked for.
+    /// The longest message that leaves without being asked for, whatever its sender does.
     unasked: usize,
     /// How often a message was announced although its receive was taken to be ignorable, up to [`OFTEN`].
     refuted: u8,

@@ -31,6 +31,6 @@ pub use curve::Curve;
 pub(crate) use curve::{FED_NS, Pace, built_in};
 pub(crate) use source::Source;
 pub use table::{Protocol, Sampling};
-pub(crate) use table::{THRESHOLDS, rail_names};
+pub(crate) use table::{rail_names, thresholds};
 
 pub use crate::error::BadCache;

@@ -36,9 +36,13 @@ pub struct Sampling {
     pub(super) curves: BTreeMap<(String, Protocol), Curve>,
 }
 
-/// Least and greatest threshold that a sampling may ask for. A ping-pong does not see what long messages that no
-/// receive has asked for cost others: the small track is taken while they pass, and a late receiver copies them twice.
-pub(crate) const THRESHOLDS: (u64, u64) = (2 * 1024, 256 * 1024);
+/// Least and greatest threshold that a sampling may ask for over a rail. A ping-pong does not see what long messages that
+/// no receive has asked for cost others: the small track is taken while they pass, and a late receiver copies them twice.
+pub(crate) fn thresholds(rail: &str) -> (u64, u64) {
+    // Over sockets an announcement costs more than that.
+    let most = if rail.starts_with("tcp") { 256 } else { 64 };
+    (2 * 1024, most * 1024)
+}
 
 impl Sampling {
     /// Nothing measured yet.
@@ -67,7 +71,8 @@ impl Sampling {
         let eager = self.curve(rail, Protocol::Eager)?;
         let pulled = self.curve(rail, Protocol::Get).filter(|_| pull);
         let asked = pulled.or_else(|| self.curve(rail, Protocol::Fragments))?;
-        let crossing = eager.crossing(asked)?.clamp(THRESHOLDS.0, THRESHOLDS.1);
+        let (least, most) = thresholds(rail);
+        let crossing = eager.crossing(asked)?.clamp(least, most);
         Some((crossing / 1024 * 1024) as usize)
     }
 

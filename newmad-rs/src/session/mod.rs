@@ -262,6 +262,7 @@ impl Session {
     pub(crate) fn complete(&self, request: &mut Request) -> Result<Status, Error> {
         check_caller()?;
         request.mine.set(self.inner.mine);
+        let _paused = self.inner.engine.pausing(request);
         let pointer = NonNull::from(request);
         // SAFETY: the request stays on this stack until `wait` is over, by return or by unwinding, and then it
         // is finished.

@@ -8,7 +8,9 @@ use pioman::Manager;
 
 use super::driver::{Driver, names};
 use super::settings::Settings;
-use super::threshold::{AWAY, SHM_THRESHOLD, TCP_THRESHOLD, VERBS_THRESHOLD, threshold};
+use super::threshold::{
+    AWAY, CUSTOM_THRESHOLD, SHM_THRESHOLD, TCP_THRESHOLD, VERBS_THRESHOLD, threshold,
+};
 use super::{Ending, Inner, Process, Session, sample};
 use crate::authentication::KEY;
 use crate::bootstrap::Shared;
@@ -17,7 +19,7 @@ use crate::connect::{Card, ConnectionManager, Rail, Start, Timeouts};
 use crate::driver::Network;
 use crate::engine::Engine;
 use crate::error::{Error, os};
-use crate::gate::config::Config;
+use crate::gate::config::{Config, credit};
 use crate::gate::ranks::Ranks;
 use crate::gate::signals::Signals;
 use crate::net::segment::Geometry;
@@ -66,7 +68,7 @@ impl Prepared {
             (Some(Driver::Shm | Driver::Local), _) | (None, None) => ("shm", SHM_THRESHOLD),
             (Some(Driver::Tcp), _) => ("tcp", TCP_THRESHOLD),
             (Some(Driver::Verbs), _) => ("verbs", VERBS_THRESHOLD),
-            (None, Some(network)) => (network.name(), TCP_THRESHOLD),
+            (None, Some(network)) => (network.name(), CUSTOM_THRESHOLD),
         };
         let (threshold, _) = threshold(&settings, &sampling, name, usual);
         // What the processes compare: a verbs rail with several virtual ones says how many.
@@ -288,8 +290,7 @@ pub(super) fn start(
     let signals = Signals::new(size, drivers.len())?;
     let config = Config {
         checksum: settings.checksum,
-        // All peers' together fit.
-        credit: settings.credit.min((settings.unexpected_max / size as usize) as u64),
+        credit: credit(settings.credit, settings.unexpected_max, size),
         repairs: true,
         repair_ms: settings.repair.as_millis() as u64,
         away: if settings.rdv_threshold.is_some() { usize::MAX } else { AWAY },

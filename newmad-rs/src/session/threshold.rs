@@ -4,13 +4,15 @@ use std::fmt;
 use std::path::PathBuf;
 
 use super::settings::Settings;
-use crate::sampling::{Sampling, Source, THRESHOLDS, default_path};
+use crate::sampling::{Sampling, Source, default_path, thresholds};
 
 /// Rendezvous threshold unless something else says otherwise.
 pub(crate) const SHM_THRESHOLD: usize = 16 * 1024;
 /// Over sockets the answer to an announcement takes a wake-up of either side: 80,000 to 200,000 bytes each way took 1.6 to 2
 /// times as long announced as at once; from 300,000 on a single message is faster announced.
 pub(crate) const TCP_THRESHOLD: usize = 256 * 1024;
+/// Of networks of a program's own.
+pub(crate) const CUSTOM_THRESHOLD: usize = 64 * 1024;
 /// Longest message that is sent at once by a program that goes on to compute, whatever the threshold is, unless that was set:
 /// to write 128 KiB to a socket takes 40 µs.
 pub(crate) const AWAY: usize = 64 * 1024;
@@ -60,7 +62,7 @@ pub(crate) fn threshold(
             (crossing, Origin::Cache(path))
         }
         // Short messages are measured up to the threshold, so it is as high as it may come out.
-        (None, Source::Now) => (THRESHOLDS.1 as usize, Origin::AtOpening),
+        (None, Source::Now) => (thresholds(rail).1 as usize, Origin::AtOpening),
         (None, _) => (usual, Origin::BuiltIn),
     }
 }
@@ -86,6 +88,25 @@ mod tests {
             sampling.add("shm", Protocol::Fragments, bytes, 6_000 + bytes / 2);
         }
         sampling
+    }
+
+    #[test]
+    fn a_sampling_may_ask_for_more_over_sockets_than_over_memory() {
+        let mut settings = Settings::read().unwrap();
+        (settings.rdv_threshold, settings.sampling) = (None, Source::File("/figures".into()));
+        let mut sampling = Sampling::new();
+        for rail in ["shm", "tcp", "tcp.2"] {
+            for bytes in [1024, 65536, 1 << 20] {
+                sampling.add(rail, Protocol::Eager, bytes, 1_000 + bytes);
+                sampling.add(rail, Protocol::Fragments, bytes, 101_000 + bytes / 2);
+            }
+        }
+        let value = |rail| threshold(&settings, &sampling, rail, 7).0 / 1024;
+        assert_eq!([value("shm"), value("tcp"), value("tcp.2")], [64, 195, 195]);
+        for (rail, most) in [("shm", 64), ("tcp", 256)] {
+            settings.sampling = Source::Now;
+            assert_eq!(threshold(&settings, &Sampling::new(), rail, 7).0, most * 1024);
+        }
     }
 
     #[test]

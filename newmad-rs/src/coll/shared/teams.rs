@@ -7,9 +7,9 @@
 //! | allreduce | each leader has its team's | an allreduce | each team has it |
 //!
 //! The other operations go by messages. When the leaders' part fails, the leader revokes the group, and its team learns of it
-//! at the meeting. When a meeting fails, its leader revokes the leaders' group, and the other leaders learn of it there: at
-//! once, but if a member has left in order. Members that are done may leave while the leaders give on what others need
-//! (`bcast`), so a leader finds that out when it meets its team the next time.
+//! at the meeting. When a meeting fails, or the group is over for a leader, the leaders' group is revoked, and the other leaders
+//! learn of it there. But members that are done may leave in order while the leaders give on what others need (`bcast`): of
+//! that the leaders' group hears when the leader's next collective fails.
 //!
 //! Rejected: all operations (gathering and scattering by teams takes memory for what belongs to the team, and most of the
 //! bytes still go between processes).
@@ -62,14 +62,6 @@ impl Teams {
             }
             _ => false,
         }
-    }
-
-    /// How a meeting has ended: if it has failed, the leader tells the other leaders.
-    fn met(&self, ended: Result<(), Error>) -> Result<(), Error> {
-        if let (Err(error), Some(leaders)) = (&ended, &self.leaders) {
-            leaders.revoke(Failure::of_part(error));
-        }
-        ended
     }
 }
 
@@ -145,9 +137,7 @@ impl Group {
         let (team, seat) = teams.of[self.rank() as usize];
         let result = Memory { input: &[], output: memory.output };
         // SAFETY: the caller's promise, for the same lengths.
-        let meet = |task: &Task| unsafe {
-            teams.met(self.meet((meeting, seat), task, None, &result, true))
-        };
+        let meet = |task: &Task| unsafe { self.meet((meeting, seat), task, None, &result, true) };
         // SAFETY: as above.
         let lead = |task: &Task, operator| unsafe { self.lead(teams, task, operator, result) };
         match *task {
@@ -169,8 +159,7 @@ impl Group {
             Task::Allreduce { len } => {
                 let own = Task::Reduce { root: 0, len };
                 // SAFETY: the leader's result is as long as a contribution.
-                let met = unsafe { self.meet((meeting, seat), &own, operator, memory, in_place) };
-                teams.met(met)?;
+                unsafe { self.meet((meeting, seat), &own, operator, memory, in_place)? };
                 lead(task, operator)?;
                 meet(&Task::Bcast { root: 0, len })
             }

@@ -35,3 +35,36 @@ fn between_the_thresholds_a_message_is_announced_unless_its_sender_waits_or_is_a
     cores[0].away = 100;
     assert!(!is_announced(&mut cores, false));
 }
+
+/// Nothing that its receiver keeps for others holds up what comes behind it, whatever the lengths.
+#[test]
+fn messages_that_leave_at_once_fit_the_memory_of_a_receiver_that_wants_a_later_one() {
+    const UNEXPECTED: usize = 4 << 20;
+    let of_each = crate::gate::config::credit(u64::MAX, UNEXPECTED, 2);
+    for len in [65, 1025, 8193, 65_537, 200_000] {
+        let world = World::new(1, Nature { copies: true, room: 4, mtu: 65_000, ..USUAL });
+        let mut cores: Vec<_> = (0..2)
+            .map(|rank| {
+                let config = Config { credit: of_each, ..Config::new(256 << 10, UNEXPECTED) };
+                world.core_with(rank, 2, config)
+            })
+            .collect();
+        let id = world.connect(0);
+        cores.iter_mut().for_each(|core| attach(core, 0, id));
+        let how = How { waits: true, spread: 0 };
+        // What goes beyond the credit is announced.
+        let messages = of_each as usize / (len + 64) + 200;
+        let flood: Vec<_> = (0..messages)
+            .map(|_| Asked::send_with(&mut cores[0], (1, 1), vec![1; len], how, |request| request))
+            .collect();
+        let behind = Asked::send(&mut cores[0], (1, 2), b"behind it".to_vec());
+        let wanted = Asked::recv(&mut cores[1], (0, 2), 9);
+        settle(&mut cores);
+        assert!(wanted.is_finished() && behind.is_finished(), "{len} B");
+        for _ in flood {
+            let received = Asked::recv(&mut cores[1], (0, 1), len);
+            settle(&mut cores);
+            assert!(received.is_finished());
+        }
+    }
+}

@@ -57,13 +57,17 @@ impl World {
 
     /// One of so many ranks, without links.
     fn core(&self, rank: u32, ranks: u32) -> Core<Virtual> {
-        let drivers = (0..self.rails).map(|rail| Virtual::new(rail, self.nature, &self.network));
         let config = Config {
             repairs: self.nature.breaks,
             checksum: self.checksum,
             retransmit: 1000,
             ..Config::new(THRESHOLD, 1 << 20)
         };
+        self.core_with(rank, ranks, config)
+    }
+
+    fn core_with(&self, rank: u32, ranks: u32, config: Config) -> Core<Virtual> {
+        let drivers = (0..self.rails).map(|rail| Virtual::new(rail, self.nature, &self.network));
         let signals = Signals::new(ranks, self.rails).unwrap();
         let mut core = Core::new(rank, Ranks::one_each(ranks), drivers.collect(), config, signals);
         if self.are_virtual {
