@@ -85,10 +85,11 @@ impl Pending {
         let is_ignorable = self.is_ignorable(request);
         request.is_ignorable.set(is_ignorable);
         if !self.is_from_beside(request) {
-            let watched = self.outstanding - self.from_beside - self.ignored();
-            let ignores = is_ignorable && request.attended.get() && !self.tells_apart;
-            // While only ignored requests are outstanding no thread keeps the watch.
-            if watched == 0 && !(ignores && self.outstanding > self.from_beside) {
+            let outstanding = self.outstanding - self.from_beside;
+            // While only ignored requests are outstanding no thread keeps the watch. A short one does not need it: that it
+            // can go on is found by its owner, and each arming for one would be a wake-up in vain.
+            let lost = outstanding == self.ignored() && !request.is_short() && !is_ignorable;
+            if outstanding == 0 || lost {
                 self.spell += 1;
                 self.watched_for = Rings::NONE;
             }
