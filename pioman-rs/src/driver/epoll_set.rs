@@ -67,20 +67,17 @@ impl EpollSet {
         self.arming[slot].reset();
     }
 
-    /// Arms these sources, and then their descriptors here. False if one has an event already, or could not be armed: poll,
-    /// and try again. Progress path, but not in a signal handler: a few system calls that do not block, none for what is
-    /// armed.
-    ///
-    /// In this order: a source that looks once more when it is armed leaves a descriptor that is readable for new events
-    /// alone. (The other way round each message over a socket that had been read before woke the sleeper in vain.)
+    /// Arms the descriptors of these sources here and then the sources themselves. False if one has an event already,
+    /// or could not be armed: poll, and try again. Progress path, but not in a signal handler: a few system
+    /// calls that do not block, none for what is armed.
     pub(crate) fn arm(&self, sources: &Pinned<'_>, these: u64) -> bool {
         let mut quiet = true;
         for (slot, registered) in sources.these(these) {
-            quiet &= registered.source.arm();
             if let Some(fd) = sources.fd(slot) {
                 let wanted = libc::EPOLLIN | libc::EPOLLONESHOT;
                 quiet &= self.turn(sources, slot, fd, true, wanted);
             }
+            quiet &= registered.source.arm();
         }
         quiet
     }
