@@ -252,12 +252,13 @@ impl<D: Driver> Core<D> {
     /// Time goes on: asks after what is not acknowledged, and ends what has waited too long. `now` counts milliseconds.
     /// To be called every 50 ms or so while `Signals::restless` is set. Callers' context.
     pub(crate) fn tick(&mut self, now: u64) {
+        // First: the look may find that memory is lacking again.
+        self.signals.restless.store(false, Ordering::Relaxed);
         // Not `look_once`: links that exist wake a sleeper for what comes, so a look that finds something is no reason to.
         self.progress();
         if !self.copies.is_empty() {
             self.wake_oneself();
         }
-        self.signals.restless.store(false, Ordering::Relaxed);
         // Pieces may be on their way.
         let mut restless = self.uses_rdma();
         restless |= self.table.find(|request| request.parts.are_there()).is_some();

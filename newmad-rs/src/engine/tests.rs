@@ -9,13 +9,13 @@ use marcel::Mode;
 use pioman::{Manager, Source};
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::Session;
 use crate::engine::Engine;
 use crate::net::AnyDriver;
 use crate::net::Rings;
 use crate::proto::core::Core;
 use crate::raw::{Memory, RawRequest};
 use crate::request::Request;
+use crate::{ANY, Session};
 
 /// Two ranks, and the manager of both.
 pub(super) fn pair() -> (Session, Session, Arc<Manager>) {
@@ -59,6 +59,51 @@ fn calls_that_wait_say_nothing_of_how_long_the_program_stays_away() {
     });
     assert!(!a.inner().engine.signals.absence.is_expected_to_be_short());
     close(a, b);
+}
+
+/// Where memory for what comes unexpected is lacking, a thread is told that is blocked, whichever request it is blocked on.
+#[test]
+fn a_thread_that_waits_for_several_requests_gives_the_engine_memory() {
+    for any in [false, true] {
+        let (a, b, _) = pair();
+        let (ended, end) = mpsc::channel();
+        let receiver = a.clone();
+        std::thread::spawn(move || {
+            let (wild, exact) =
+                (receiver.irecv(ANY, 4, vec![0; 8]), receiver.irecv(1, 2, vec![0; 8]));
+            let (mut wild, mut exact) = (wild.unwrap(), exact.unwrap());
+            if any {
+                // This one goes on to hear, though nobody waits for it.
+                let other = receiver.irecv(1, 3, vec![0; 8]).unwrap();
+                let mut other = other;
+                crate::wait_any(&mut [&mut exact, &mut other]).unwrap();
+                receiver.recv(ANY, 4, &mut [0; 8]).unwrap();
+                other.cancel();
+                wild.cancel();
+            } else {
+                crate::wait_all(&mut [&mut wild, &mut exact]);
+            }
+            for _ in 0..60 {
+                receiver.recv(1, 1, &mut [0; 2000]).unwrap();
+            }
+            ended.send(()).unwrap();
+        });
+        std::thread::sleep(Duration::from_millis(50)); // it is in its wait
+        if any {
+            b.send(0, 2, &[0; 8]).unwrap();
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        let sent: Vec<_> = (0..60).map(|_| b.isend(0, 1, vec![1; 2000]).unwrap()).collect();
+        if !any {
+            b.send(0, 2, &[0; 8]).unwrap();
+        }
+        for _ in 0..2 {
+            b.send(0, 4, &[0; 8]).unwrap();
+        }
+        assert_eq!(end.recv_timeout(Duration::from_secs(60)), Ok(()), "it is not told");
+        sent.into_iter().for_each(|send| drop(send.wait().unwrap()));
+        close(a, b);
+    }
 }
 
 /// Another message is posted before, and waited for after a computation.

@@ -38,8 +38,8 @@ impl Config {
     }
 }
 
-/// The credit of each of so many processes: of what is wanted, so much that the messages of all fit the memory for unexpected
-/// ones, in cells of up to eight times what a message counts.
-pub(crate) fn credit(wanted: u64, unexpected_max: usize, processes: u32) -> u64 {
-    wanted.min((unexpected_max / processes as usize / 8) as u64)
+/// The credit of each of so many processes: of what is wanted, so much that the messages of all others fit the memory for
+/// unexpected ones that is not given out to begin with, in cells of up to eight times what a message counts.
+pub(crate) fn credit(wanted: u64, memory: usize, processes: u32) -> u64 {
+    wanted.min((memory / processes as usize / 8) as u64)
 }

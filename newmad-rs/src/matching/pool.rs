@@ -13,8 +13,10 @@ use crate::request::Ref;
 pub(crate) const NONE: u32 = u32::MAX;
 /// Most cells a pool can hold.
 const MOST: usize = (u32::MAX - 1) as usize;
-/// Sizes of the classes below the largest one.
-const SMALLER: [usize; 4] = [64, 1024, 8192, 64 * 1024];
+/// Sizes of the classes below the largest one. A message counts for an eighth of its cell at least: see `gate/config.rs`.
+const SMALLER: [usize; 5] = [64, 1024, 8192, 64 * 1024, 512 * 1024];
+/// Cells of each class that there are from the beginning.
+const FIRST: [usize; 6] = [512, 128, 32, 8, 2, 2];
 
 /// What an unexpected message is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +62,7 @@ struct Class {
 pub(crate) struct Pool {
     cells: Vec<Cell>,
     chunks: Vec<Box<[u8]>>,
-    classes: [Class; 5],
+    classes: [Class; 6],
     bytes: usize,
     max: usize,
     wanted: usize,
@@ -69,24 +71,39 @@ pub(crate) struct Pool {
 // SAFETY: the pointers lead into `chunks`, which the pool owns.
 unsafe impl Send for Pool {}
 
+/// The sizes of the classes of a pool for messages of up to `largest` bytes.
+fn sizes(largest: usize) -> [usize; 6] {
+    let largest = largest.next_multiple_of(64).max(SMALLER[2] * 2);
+    let [tiny, short, middle, long, longer] = SMALLER.map(|size| size.min(largest));
+    [tiny, short, middle, long, longer, largest]
+}
+
+/// How many cells of each class there are first; none of those that are no larger than the one before.
+fn first_cells(sizes: &[usize; 6]) -> [usize; 6] {
+    let is_larger = |class: usize| class == 0 || sizes[class] > sizes[class - 1];
+    std::array::from_fn(|class| if is_larger(class) { FIRST[class] } else { 0 })
+}
+
+/// Bytes that a pool for messages of up to `largest` bytes has from the beginning.
+pub(crate) fn first_bytes(largest: usize) -> usize {
+    let sizes = sizes(largest);
+    first_cells(&sizes).iter().zip(sizes).map(|(cells, size)| cells * size).sum()
+}
+
 impl Pool {
     /// A pool for messages of up to `largest` bytes, that will hold `max` bytes at most (but always a few cells
     /// of each class).
     pub(crate) fn new(largest: usize, max: usize) -> Pool {
-        let largest = largest.next_multiple_of(64).max(SMALLER[2] * 2);
-        // The last one is empty where messages are short enough for the one before.
-        let [tiny, short, middle, long] = SMALLER.map(|size| size.min(largest));
-        let class = |size| Class { size, free: NONE, cells: 0 };
+        let sizes = sizes(largest);
         let mut pool = Pool {
             cells: Vec::new(),
             chunks: Vec::new(),
-            classes: [tiny, short, middle, long, largest].map(class),
+            classes: sizes.map(|size| Class { size, free: NONE, cells: 0 }),
             bytes: 0,
             max,
             wanted: 0,
         };
-        let most = if largest > long { 2 } else { 0 };
-        for (class, cells) in [(0, 512), (1, 128), (2, 32), (3, 8), (4, most)] {
+        for (class, cells) in first_cells(&sizes).into_iter().enumerate() {
             pool.add(class, cells);
         }
         pool

@@ -432,25 +432,25 @@ impl<D: Driver> Core<D> {
         self.finish(request, outcome);
     }
 
-    /// A message stays where it is because no cell is left: makes one blocked caller come and allocate.
+    /// A message stays where it is because no cell is left: makes blocked callers come and allocate. All that hear: a thread
+    /// that waits for several requests is blocked on any one of them, and of some that no thread is any more.
     #[cold]
     pub(crate) fn starve(&mut self) {
         if self.signals.starved.swap(true, Ordering::SeqCst) {
             return;
         }
-        if self.matching.find_posted(|request| request.nudge()).is_some() {
-            return;
+        let nudges = |request: Ref| {
+            request.nudge();
+            false
+        };
+        self.matching.find_posted(nudges);
+        self.table.find(nudges);
+        for gate in self.gates.iter() {
+            gate.sends.find(nudges);
         }
-        if self.table.find(|request| request.nudge()).is_some() {
-            return;
-        }
-        if self.gates.iter().any(|gate| gate.sends.find(|request| request.nudge()).is_some()) {
-            return;
-        }
-        if self.closing.find(|request| request.nudge()).is_none() {
-            // All owners compute: the connection manager has the memory.
-            self.signals.unrest();
-        }
+        self.closing.find(nudges);
+        // All owners may compute: the connection manager has the memory.
+        self.signals.unrest();
     }
 
     #[inline]

@@ -22,6 +22,7 @@ use crate::error::{Error, os};
 use crate::gate::config::{Config, credit};
 use crate::gate::ranks::Ranks;
 use crate::gate::signals::Signals;
+use crate::matching::pool::first_bytes;
 use crate::net::segment::Geometry;
 use crate::net::virtual_rails::{Home, VirtualRails};
 use crate::net::{AnyDriver, Driver as _, local};
@@ -288,9 +289,10 @@ pub(super) fn start(
     let size = ranks.processes();
     let names: Vec<&'static str> = drivers.iter().map(AnyDriver::name).collect();
     let signals = Signals::new(size, drivers.len())?;
+    let memory = settings.unexpected_max.saturating_sub(first_bytes(threshold));
     let config = Config {
         checksum: settings.checksum,
-        credit: credit(settings.credit, settings.unexpected_max, size),
+        credit: credit(settings.credit, memory, size),
         repairs: true,
         repair_ms: settings.repair.as_millis() as u64,
         away: if settings.rdv_threshold.is_some() { usize::MAX } else { AWAY },

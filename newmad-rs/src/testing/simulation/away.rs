@@ -39,13 +39,17 @@ fn between_the_thresholds_a_message_is_announced_unless_its_sender_waits_or_is_a
 /// Nothing that its receiver keeps for others holds up what comes behind it, whatever the lengths.
 #[test]
 fn messages_that_leave_at_once_fit_the_memory_of_a_receiver_that_wants_a_later_one() {
-    const UNEXPECTED: usize = 4 << 20;
-    let of_each = crate::gate::config::credit(u64::MAX, UNEXPECTED, 2);
-    for len in [65, 1025, 8193, 65_537, 200_000] {
+    let short = [65, 1025, 8193].map(|len| (16 << 10, 1 << 20, len));
+    let long = [65_537, 200_000].map(|len| (256 << 10, 8 << 20, len));
+    let longer = [65_537, 524_289].map(|len| (1 << 20, 8 << 20, len));
+    for (threshold, unexpected, len) in short.into_iter().chain(long).chain(longer) {
+        let memory = unexpected - crate::matching::pool::first_bytes(threshold);
+        // As for each of two senders: with one, half of the memory is enough.
+        let of_each = crate::gate::config::credit(u64::MAX, memory, 1);
         let world = World::new(1, Nature { copies: true, room: 4, mtu: 65_000, ..USUAL });
         let mut cores: Vec<_> = (0..2)
             .map(|rank| {
-                let config = Config { credit: of_each, ..Config::new(256 << 10, UNEXPECTED) };
+                let config = Config { credit: of_each, ..Config::new(threshold, unexpected) };
                 world.core_with(rank, 2, config)
             })
             .collect();
@@ -53,7 +57,7 @@ fn messages_that_leave_at_once_fit_the_memory_of_a_receiver_that_wants_a_later_o
         cores.iter_mut().for_each(|core| attach(core, 0, id));
         let how = How { waits: true, spread: 0 };
         // What goes beyond the credit is announced.
-        let messages = of_each as usize / (len + 64) + 200;
+        let messages = of_each as usize / (len + 64) + 20;
         let flood: Vec<_> = (0..messages)
             .map(|_| Asked::send_with(&mut cores[0], (1, 1), vec![1; len], how, |request| request))
             .collect();
@@ -67,4 +71,30 @@ fn messages_that_leave_at_once_fit_the_memory_of_a_receiver_that_wants_a_later_o
             assert!(received.is_finished());
         }
     }
+}
+
+/// Owners compute: the connection manager gives memory, looks, and looks again until there is enough.
+#[test]
+fn who_gives_memory_looks_again_when_it_is_lacking_again() {
+    let world = World::new(1, Nature { copies: true, room: 64, mtu: 16_000, ..USUAL });
+    let config = Config::new(16 << 10, 64 << 20);
+    let mut cores: Vec<_> = (0..2).map(|rank| world.core_with(rank, 2, config)).collect();
+    let id = world.connect(0);
+    cores.iter_mut().for_each(|core| attach(core, 0, id));
+    let sent: Vec<_> =
+        (0..40).map(|_| Asked::send(&mut cores[0], (1, 1), vec![1; 10_000])).collect();
+    let signals = cores[1].signals.clone();
+    let is = |word: &std::sync::atomic::AtomicBool| word.load(std::sync::atomic::Ordering::Relaxed);
+    cores[1].progress();
+    assert!(is(&signals.starved) && is(&signals.restless));
+    for now in 0..10 {
+        cores[1].grow();
+        cores[1].tick(now);
+        assert!(is(&signals.restless) || !is(&signals.starved), "look {now}");
+    }
+    assert!(!is(&signals.starved));
+    for _ in sent {
+        assert!(Asked::recv(&mut cores[1], (0, 1), 10_000).is_finished());
+    }
+    settle(&mut cores);
 }
