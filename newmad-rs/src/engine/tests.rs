@@ -41,17 +41,21 @@ fn settle_quietly(engine: &Engine, core: &mut Core<AnyDriver>) {
     assert!(quiet, "something is to be looked for");
 }
 
+/// Answers three questions, each with 20,000 bytes for which the asker has to wait, and calls `then`.
+fn answers_late(b: &Session, then: impl Fn()) {
+    for _ in 0..3 {
+        b.recv(0, 2, &mut [0]).unwrap();
+        std::thread::sleep(Duration::from_millis(2));
+        b.send(0, 1, &[1; 20_000]).unwrap();
+        then();
+    }
+}
+
 #[test]
 fn calls_that_wait_say_nothing_of_how_long_the_program_stays_away() {
     let (a, b, _) = pair();
     std::thread::scope(|scope| {
-        scope.spawn(|| {
-            for _ in 0..3 {
-                b.recv(0, 2, &mut [0]).unwrap();
-                std::thread::sleep(Duration::from_millis(2));
-                b.send(0, 1, &[1; 20_000]).unwrap();
-            }
-        });
+        scope.spawn(|| answers_late(&b, || ()));
         for _ in 0..3 {
             a.send(1, 2, &[1]).unwrap();
             a.recv(1, 1, &mut [0; 20_000]).unwrap();
@@ -73,9 +77,8 @@ fn a_thread_that_waits_for_several_requests_gives_the_engine_memory() {
                 (receiver.irecv(ANY, 4, vec![0; 8]), receiver.irecv(1, 2, vec![0; 8]));
             let (mut wild, mut exact) = (wild.unwrap(), exact.unwrap());
             if any {
-                // This one goes on to hear, though nobody waits for it.
-                let other = receiver.irecv(1, 3, vec![0; 8]).unwrap();
-                let mut other = other;
+                // The engine goes on to take it for one that a thread is blocked on.
+                let mut other = receiver.irecv(1, 3, vec![0; 8]).unwrap();
                 crate::wait_any(&mut [&mut exact, &mut other]).unwrap();
                 receiver.recv(ANY, 4, &mut [0; 8]).unwrap();
                 other.cancel();
@@ -113,14 +116,7 @@ fn a_call_that_waits_between_a_post_and_its_wait_is_not_away_and_is_no_wait_for_
     let absence = &a.inner().engine.signals.absence;
     let mut stays_away = true;
     std::thread::scope(|scope| {
-        scope.spawn(|| {
-            for _ in 0..3 {
-                b.recv(0, 2, &mut [0]).unwrap();
-                std::thread::sleep(Duration::from_millis(2));
-                b.send(0, 1, &[1; 20_000]).unwrap();
-                b.send(0, 3, &[3; 20_000]).unwrap();
-            }
-        });
+        scope.spawn(|| answers_late(&b, || b.send(0, 3, &[3; 20_000]).unwrap()));
         for _ in 0..3 {
             let posted = a.irecv(1, 3, vec![0; 20_000]).unwrap();
             a.send(1, 2, &[1]).unwrap();

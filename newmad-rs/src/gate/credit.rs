@@ -3,8 +3,8 @@
 //! Both sides count the eager messages of a gate, each its length and [`EACH`] bytes more: the sender when one is
 //! submitted, the receiver when a receive gets it. While the difference is below the session's credit, short messages
 //! leave at once; beyond, they are announced, and wait with their sender as large ones do. So a flood costs its
-//! receiver the credit and a small cell for each announcement, which `NMAD_UNEXPECTED_MAX` bounds; and what comes
-//! behind the flood is not held up. The receiver tells its count in every `Ack` and `Probe`, and sends an `Ack` once
+//! receiver cells for the credit, up to eight times as long, and a small cell for each announcement, all of which
+//! `NMAD_UNEXPECTED_MAX` bounds; and what comes behind the flood is not held up. The receiver tells its count in every `Ack` and `Probe`, and sends an `Ack` once
 //! half the credit is unreported, or too little is left for the largest eager message. The counts only grow, so a word
 //! that is lost is made good by the next.
 //!

@@ -115,7 +115,7 @@ impl Pending {
                 && self.signals.absence.is_expected_to_be_short()
     }
 
-    /// The message of this receive was announced: its sender, and so will others, needs an answer.
+    /// The message of this receive was announced: its sender waits for an answer, and those of later ones may.
     pub(crate) fn is_announced(&mut self, request: Ref) {
         if request.is_short_receive() || !request.is_ignorable.replace(false) {
             return;

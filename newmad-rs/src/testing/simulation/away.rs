@@ -44,7 +44,7 @@ fn messages_that_leave_at_once_fit_the_memory_of_a_receiver_that_wants_a_later_o
     let longer = [65_537, 524_289].map(|len| (1 << 20, 8 << 20, len));
     for (threshold, unexpected, len) in short.into_iter().chain(long).chain(longer) {
         let memory = unexpected - crate::matching::pool::first_bytes(threshold);
-        // As for each of two senders: with one, half of the memory is enough.
+        // The only sender may fill all of the memory.
         let of_each = crate::gate::config::credit(u64::MAX, memory, 1);
         let world = World::new(1, Nature { copies: true, room: 4, mtu: 65_000, ..USUAL });
         let mut cores: Vec<_> = (0..2)

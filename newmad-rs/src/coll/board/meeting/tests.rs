@@ -404,7 +404,7 @@ fn it_is_told_of_failures_but_not_of_members_that_have_left_in_order() {
     assert_eq!(*heard.0.lock().unwrap(), [], "rounds that are over go on there");
     meeting.fail(Failure::Abandoned);
     assert_eq!(*heard.0.lock().unwrap(), [Failure::Abandoned]);
-    // Who comes later is told of the failure that counts.
+    // A hearer that comes later hears of the failure that counts.
     let (other, late) = (Meeting::new(&[4, 5]), Arc::new(Heard(Default::default())));
     other.fail(Failure::Died(4, Cause::Vanished));
     let hearer: Arc<dyn Hears> = late.clone();
