@@ -204,19 +204,20 @@ impl Context {
         self.runs.lock()
     }
 
-    /// One handle less. The last one gives the id back, if nothing is under way: threads that have carried collectives on may
-    /// hold the context for a moment longer, and the program may make a group with this id again at once.
+    /// One handle less. The last one gives the id and the place back, if nothing is under way: threads that have carried
+    /// collectives on may hold the context for a moment longer, and the program may make a group with this id again at once.
     pub(super) fn handle_gone(&self) {
         if self.handles.fetch_sub(1, Ordering::AcqRel) == 1
             && self.failure.get().is_none()
             && self.runs().iter().all(|run| run.is_over())
         {
-            self.let_go_of_id();
+            self.let_go();
         }
     }
 
-    fn let_go_of_id(&self) {
+    fn let_go(&self) {
         if !self.let_go.swap(true, Ordering::AcqRel) {
+            self.shared.leave(Places::of(&self.session));
             Groups::of(&self.session).known().ids.remove(&self.id);
         }
     }
@@ -271,11 +272,10 @@ impl Context {
 
 impl Drop for Context {
     fn drop(&mut self) {
-        let failed = self.failure.get().is_some();
-        self.shared.leave(Places::of(&self.session), failed);
-        if failed {
-            return; // the janitor goes on: no other group may have the id
+        // After a failure the janitor goes on: no other group may have the id. And members do not tell when they leave: the
+        // place is not used again.
+        if self.failure.get().is_none() {
+            self.let_go();
         }
-        self.let_go_of_id();
     }
 }

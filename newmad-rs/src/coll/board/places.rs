@@ -62,11 +62,8 @@ impl Places {
         self.0.lock()[index] = Use::Free(base);
     }
 
-    /// Leaves one. After a group has `failed`, its members do not tell when they leave: its place is not used again.
-    pub(in crate::coll) fn leave(&self, board: Board, failed: bool) {
-        if failed {
-            return;
-        }
+    /// Leaves one.
+    pub(in crate::coll) fn leave(&self, board: Board) {
         let Board { members, number, index, .. } = board;
         let Some(own) = members.iter().position(|member| member.own) else { return };
         let last = members[own].base + number + 1;

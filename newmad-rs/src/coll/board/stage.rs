@@ -98,10 +98,11 @@ impl Shared {
         self.busy.load(Ordering::Relaxed)
     }
 
-    /// The group goes: so does its place.
-    pub(in crate::coll) fn leave(&mut self, places: &Places, failed: bool) {
-        if let Stage::On(board) = std::mem::replace(self.stage.get_mut(), Stage::Off) {
-            places.leave(board, failed);
+    /// The group goes, and no thread is inside: so does its place.
+    pub(in crate::coll) fn leave(&self, places: &Places) {
+        let Ok(mut turn) = self.enter() else { return };
+        if let Stage::On(board) = std::mem::replace(turn.stage(), Stage::Off) {
+            places.leave(board);
         }
     }
 }

@@ -59,6 +59,19 @@ fn a_group_shares_memory_after_some_collectives_and_no_more_groups_than_there_ar
     });
 }
 
+/// A thread that has carried a collective on may hold what the handles share for a moment longer than they are there.
+#[test]
+fn a_place_is_left_with_the_last_handle() {
+    each(&world(3), |session| {
+        let mut groups: Vec<Group> = (0..PLACES).map(|_| shared(session)).collect();
+        let meanwhile = session.world().unwrap();
+        let held = groups.pop().map(|group| group.context.clone());
+        meanwhile.barrier().wait().unwrap();
+        groups.push(shared(session));
+        drop(held);
+    });
+}
+
 #[test]
 fn the_last_to_leave_a_group_still_reads_what_it_was_shown() {
     each(&world(3), |session| {
