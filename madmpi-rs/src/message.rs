@@ -85,29 +85,6 @@ pub(crate) fn send_at_once(
     }
 }
 
-/// Sends a message of the library's own for whose end no caller waits.
-///
-/// # Errors
-/// The peer is gone already.
-pub(crate) fn send_and_leave(
-    session: &newmad::Session,
-    to: u32,
-    tag: u64,
-    bytes: Vec<u8>,
-) -> Result<(), Fault> {
-    if session.send_at_once(to, tag, &bytes)? {
-        return Ok(());
-    }
-    let sent = session.isend(to, tag, bytes)?;
-    match sent.result() {
-        Some(result) => Ok(result.map(drop)?),
-        None => {
-            sent.on_done(drop);
-            Ok(())
-        }
-    }
-}
-
 #[cold]
 fn full(needed: usize, pool: &Pool) -> Fault {
     let size = pool.size;

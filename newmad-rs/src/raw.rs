@@ -174,6 +174,31 @@ impl Session {
         }))
     }
 
+    /// Sends a message whose end nobody awaits.
+    ///
+    /// # Blocking
+    /// For as long as the engine is held by another thread, if the message is short.
+    /// # Errors
+    /// [`Error::BadRank`], [`Error::BadTag`]; [`Error::PeerDied`], [`Error::Closed`] if that is known by now.
+    pub fn send_and_leave(&self, to: u32, tag: u64, data: Vec<u8>) -> Result<(), Error> {
+        if self.send_at_once(to, tag, &data)? {
+            return Ok(());
+        }
+        let sent = self.isend(to, tag, data)?;
+        let begins = |owned: &Owned| !owned.is_finished() && owned.request().is_short();
+        if sent.under_way().is_some_and(begins) {
+            // Another thread holds the engine, which may have found the peer dead: the message begins, or fails, here.
+            self.inner().engine.with(|_| ());
+        }
+        match sent.result() {
+            Some(result) => result.map(drop),
+            None => {
+                sent.on_done(drop);
+                Ok(())
+            }
+        }
+    }
+
     /// Sends a short message without a request to a peer whose packets are no system calls, if nothing hinders; whether it
     /// did. (A system call that sends would get into the way of the peer's, if that sends as well.)
     ///

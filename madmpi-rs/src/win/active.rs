@@ -17,7 +17,6 @@ use super::wire::{COMPLETE, POST};
 use crate::abi::*;
 use crate::error::Fault;
 use crate::group::Group;
-use crate::message::send_and_leave;
 use crate::per_rank;
 
 #[cold]
@@ -40,8 +39,8 @@ fn ranks(win: &Win, group: &Arc<Group>) -> Result<Vec<u32>, Fault> {
 fn tell(win: &Win, ranks: &[u32], tag: u32) -> Result<(), Fault> {
     let tag = win.comm.internal_tag(tag);
     let process = |&rank: &u32| win.members[rank as usize].process;
-    let tell = |rank| send_and_leave(&win.comm.session, process(rank), tag, Vec::new());
-    ranks.iter().map(tell).fold(Ok(()), Result::and)
+    let tell = |rank| win.comm.session.send_and_leave(process(rank), tag, Vec::new());
+    Ok(ranks.iter().map(tell).fold(Ok(()), Result::and)?)
 }
 
 fn await_all(win: &Win, ranks: &[u32], tag: u32) -> Result<Vec<newmad::Request>, Fault> {

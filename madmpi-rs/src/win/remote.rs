@@ -27,7 +27,6 @@ use crate::abi::*;
 use crate::comm::Comm;
 use crate::datatype::{Data, Elements};
 use crate::error::Fault;
-use crate::message::send_and_leave;
 use crate::request::{Operation, Outcome};
 
 /// Puts up to this length are in the request.
@@ -183,7 +182,7 @@ impl Remote {
     }
 
     fn send(&self, rank: usize, tag: u64, bytes: Vec<u8>) -> Result<(), Fault> {
-        send_and_leave(&self.comm.session, self.members[rank].process, tag, bytes)
+        Ok(self.comm.session.send_and_leave(self.members[rank].process, tag, bytes)?)
     }
 
     /// Sends a request; waits for the target first, if that is far behind.

@@ -15,7 +15,7 @@ use crate::net::Rings;
 use crate::proto::core::Core;
 use crate::raw::{Memory, RawRequest};
 use crate::request::Request;
-use crate::{ANY, Session};
+use crate::{ANY, Cause, Error, Session};
 
 /// Two ranks, and the manager of both.
 pub(super) fn pair() -> (Session, Session, Arc<Manager>) {
@@ -281,6 +281,30 @@ fn what_was_left_is_begun_by_a_thread_that_arms() {
     unsafe { engine.wait(NonNull::from(&mut left), a.manager()) };
     assert_eq!(word, [7]);
     assert!(before.cancel());
+    close(a, b);
+}
+
+/// Whoever finds that a peer is dead holds the engine for some time after the first request has failed. A message that is
+/// sent meanwhile, and that nobody waits for, fails as it would afterwards.
+#[test]
+fn a_message_that_nobody_waits_for_fails_if_its_peer_is_dead() {
+    let (a, b, _manager) = pair();
+    let lost = a.irecv(1, 1, vec![0; 1]).unwrap();
+    let found = std::thread::scope(|scope| {
+        let finder = scope.spawn(|| {
+            a.inner().engine.with(|core| {
+                core.fail_peer(1, Cause::Vanished);
+                std::thread::sleep(Duration::from_millis(50));
+            });
+        });
+        while lost.result().is_none() {
+            std::hint::spin_loop();
+        }
+        let found = a.send_and_leave(1, 2, Vec::new());
+        finder.join().unwrap();
+        found
+    });
+    assert!(matches!(found, Err(Error::PeerDied { .. })), "{found:?}");
     close(a, b);
 }
 
