@@ -3,6 +3,11 @@
 //! A cell holds the payload of one unexpected message (or the announcement of a large one) in memory that was
 //! allocated beforehand, by size class. [`Pool::take`] and [`Pool::put`] are for the progress path and never
 //! allocate: when no cell is left the message stays in the driver. [`Pool::grow`] is for the callers' context.
+//!
+//! Memory comes in chunks of cells of one class. At the bound, chunks none of whose cells holds a message make room for
+//! those of another class: else a program whose messages change their length would wait for memory that lies idle. Chunks
+//! are small, so that a message that stays for long keeps little besides its own cell. The cells of the beginning hold
+//! shorter messages, too; those that were added do not, since the senders' credit counts on them (`gate/config.rs`).
 
 use core::ptr::NonNull;
 
@@ -13,6 +18,8 @@ use crate::request::Ref;
 pub(crate) const NONE: u32 = u32::MAX;
 /// Most cells a pool can hold.
 const MOST: usize = (u32::MAX - 1) as usize;
+/// Bytes of a chunk, if its cells are smaller.
+const CHUNK: usize = 64 * 1024;
 /// Sizes of the classes below the largest one. A message counts for an eighth of its cell at least: see `gate/config.rs`.
 const SMALLER: [usize; 5] = [64, 1024, 8192, 64 * 1024, 512 * 1024];
 /// Cells of each class that there are from the beginning.
@@ -30,6 +37,7 @@ pub(crate) enum Content {
 /// One cell.
 pub(crate) struct Cell {
     data: NonNull<u8>,
+    chunk: u32,
     class: u8,
     /// The process that it came from, its rank, and the place of the rank that it is for.
     pub(crate) gate: u32,
@@ -54,14 +62,37 @@ pub(crate) struct Cell {
 
 struct Class {
     size: usize,
-    free: u32,
+    /// The first of its free cells, of those of the beginning.
+    first: u32,
+    /// The first of its free cells, of those that were added.
+    added: u32,
     cells: usize,
+}
+
+/// Memory for some cells of one class. Those of the beginning stay.
+struct Chunk {
+    memory: Box<[u8]>,
+    cells: Vec<u32>,
+    /// How many of them are free.
+    free: usize,
+    stays: bool,
+}
+
+impl Chunk {
+    fn is_idle(&self) -> bool {
+        self.free > 0 && self.free == self.cells.len() && !self.stays
+    }
 }
 
 /// See the module.
 pub(crate) struct Pool {
     cells: Vec<Cell>,
-    chunks: Vec<Box<[u8]>>,
+    chunks: Vec<Chunk>,
+    /// Places in `cells` and in `chunks` whose memory was given back.
+    spare_cells: Vec<u32>,
+    spare_chunks: Vec<u32>,
+    /// How many chunks are idle.
+    idle: usize,
     classes: [Class; 6],
     bytes: usize,
     max: usize,
@@ -90,6 +121,15 @@ pub(crate) fn first_bytes(largest: usize) -> usize {
     first_cells(&sizes).iter().zip(sizes).map(|(cells, size)| cells * size).sum()
 }
 
+/// The list whose first cell is for a message of the first one of these classes.
+#[inline]
+fn free_in(classes: &mut [Class]) -> Option<&mut u32> {
+    if classes[0].first == NONE && classes[0].added != NONE {
+        return Some(&mut classes[0].added);
+    }
+    classes.iter_mut().map(|class| &mut class.first).find(|first| **first != NONE)
+}
+
 impl Pool {
     /// A pool for messages of up to `largest` bytes, that will hold `max` bytes at most (but always a few cells
     /// of each class).
@@ -98,13 +138,16 @@ impl Pool {
         let mut pool = Pool {
             cells: Vec::new(),
             chunks: Vec::new(),
-            classes: sizes.map(|size| Class { size, free: NONE, cells: 0 }),
+            spare_cells: Vec::new(),
+            spare_chunks: Vec::new(),
+            idle: 0,
+            classes: sizes.map(|size| Class { size, first: NONE, added: NONE, cells: 0 }),
             bytes: 0,
             max,
             wanted: 0,
         };
         for (class, cells) in first_cells(&sizes).into_iter().enumerate() {
-            pool.add(class, cells);
+            pool.add_chunk(class, cells, true);
         }
         pool
     }
@@ -116,16 +159,18 @@ impl Pool {
     /// A cell for a message of `len` bytes; `None`: there is none, and [`Pool::grow`] will know.
     #[inline]
     pub(crate) fn take(&mut self, len: usize) -> Option<u32> {
-        let first = self.class_of(len)?;
-        for class in &mut self.classes[first..] {
-            if class.free != NONE {
-                let index = class.free;
-                class.free = self.cells[index as usize].next[0];
-                return Some(index);
-            }
-        }
-        self.wanted = self.wanted.max(len);
-        None
+        let class = self.class_of(len)?;
+        let Some(free) = free_in(&mut self.classes[class..]) else {
+            self.wanted = self.wanted.max(len);
+            return None;
+        };
+        let index = *free;
+        let cell = &self.cells[index as usize];
+        *free = cell.next[0];
+        let chunk = &mut self.chunks[cell.chunk as usize];
+        self.idle -= usize::from(chunk.is_idle());
+        chunk.free -= 1;
+        Some(index)
     }
 
     /// Whether any message of `len` bytes could ever have a cell.
@@ -138,9 +183,12 @@ impl Pool {
     pub(crate) fn put(&mut self, index: u32) {
         let cell = &mut self.cells[index as usize];
         let class = &mut self.classes[usize::from(cell.class)];
+        let chunk = &mut self.chunks[cell.chunk as usize];
         cell.claimed = None;
-        cell.next[0] = class.free;
-        class.free = index;
+        let free = if chunk.stays { &mut class.first } else { &mut class.added };
+        cell.next[0] = core::mem::replace(free, index);
+        chunk.free += 1;
+        self.idle += usize::from(chunk.is_idle());
     }
 
     /// Makes room for what [`Pool::take`] could not hold. Allocates: not for the progress path.
@@ -148,35 +196,88 @@ impl Pool {
     pub(crate) fn grow(&mut self) -> bool {
         let wanted = core::mem::take(&mut self.wanted);
         let Some(class) = self.class_of(wanted) else { return false };
-        if self.classes[class..].iter().any(|class| class.free != NONE) {
+        if free_in(&mut self.classes[class..]).is_some() {
             return true;
         }
-        let size = self.classes[class].size;
-        let room = self.max.saturating_sub(self.bytes) / size;
-        let cells =
-            self.classes[class].cells.max(64 * 1024 / size).min(room).min(MOST - self.cells.len());
-        self.add(class, cells);
-        if cells == 0 {
+        let Class { size, cells, .. } = self.classes[class];
+        let more = cells.max(CHUNK / size);
+        if self.room() < size {
+            self.give_back(more * size);
+        }
+        let more = more.min(self.room() / size).min(MOST - self.cells.len());
+        self.add(class, more);
+        if more == 0 {
             self.wanted = wanted;
         }
-        cells > 0
+        more > 0
+    }
+
+    /// Bytes up to the bound.
+    fn room(&self) -> usize {
+        self.max.saturating_sub(self.bytes)
+    }
+
+    /// Frees idle chunks until there is room for `bytes`, or no more of them.
+    fn give_back(&mut self, bytes: usize) {
+        if self.idle == 0 {
+            return;
+        }
+        for number in 0..self.chunks.len() {
+            if self.idle == 0 || self.room() >= bytes {
+                break;
+            }
+            let chunk = &mut self.chunks[number];
+            if !chunk.is_idle() {
+                continue;
+            }
+            let class = &mut self.classes[usize::from(self.cells[chunk.cells[0] as usize].class)];
+            class.cells -= chunk.cells.len();
+            self.bytes -= chunk.memory.len();
+            self.spare_cells.append(&mut chunk.cells);
+            self.spare_chunks.push(number as u32);
+            (chunk.memory, chunk.free) = (Box::default(), 0);
+            self.idle -= 1;
+        }
+        // Cells without memory are no free ones.
+        for class in &mut self.classes {
+            let mut rest = core::mem::replace(&mut class.added, NONE);
+            while rest != NONE {
+                let cell = &mut self.cells[rest as usize];
+                let next = cell.next[0];
+                if !self.chunks[cell.chunk as usize].cells.is_empty() {
+                    cell.next[0] = core::mem::replace(&mut class.added, rest);
+                }
+                rest = next;
+            }
+        }
     }
 
     fn add(&mut self, class: usize, cells: usize) {
+        let of_each = (CHUNK / self.classes[class].size).max(1);
+        for from in (0..cells).step_by(of_each) {
+            self.add_chunk(class, of_each.min(cells - from), false);
+        }
+    }
+
+    fn add_chunk(&mut self, class: usize, cells: usize, stays: bool) {
         if cells == 0 {
             return;
         }
         let size = self.classes[class].size;
         self.bytes += size * cells;
         self.classes[class].cells += cells;
-        let mut chunk = vec![0u8; size * cells].into_boxed_slice();
-        let base = chunk.as_mut_ptr();
-        self.chunks.push(chunk);
-        for index in 0..cells {
+        let mut memory = vec![0u8; size * cells].into_boxed_slice();
+        let base = memory.as_mut_ptr();
+        let chunk = self.spare_chunks.pop().unwrap_or(self.chunks.len() as u32);
+        let class_of_all = &mut self.classes[class];
+        let free = if stays { &mut class_of_all.first } else { &mut class_of_all.added };
+        let mut indices = Vec::with_capacity(cells);
+        for number in 0..cells {
             // SAFETY: inside the chunk, whose memory does not move with its box.
-            let data = unsafe { NonNull::new_unchecked(base.add(index * size)) };
-            self.cells.push(Cell {
+            let data = unsafe { NonNull::new_unchecked(base.add(number * size)) };
+            let cell = Cell {
                 data,
+                chunk,
                 class: class as u8,
                 gate: 0,
                 source: 0,
@@ -188,10 +289,27 @@ impl Pool {
                 claimed: None,
                 number: 0,
                 arrival: 0,
-                next: [self.classes[class].free, NONE, NONE],
+                next: [*free, NONE, NONE],
                 prev: [NONE; 3],
-            });
-            self.classes[class].free = (self.cells.len() - 1) as u32;
+            };
+            let index = match self.spare_cells.pop() {
+                Some(index) => {
+                    self.cells[index as usize] = cell;
+                    index
+                }
+                None => {
+                    self.cells.push(cell);
+                    (self.cells.len() - 1) as u32
+                }
+            };
+            *free = index;
+            indices.push(index);
+        }
+        let made = Chunk { memory, cells: indices, free: cells, stays };
+        self.idle += usize::from(made.is_idle());
+        match self.chunks.get_mut(chunk as usize) {
+            Some(place) => *place = made,
+            None => self.chunks.push(made),
         }
     }
 
@@ -253,6 +371,47 @@ mod tests {
         }
         assert!(pool.take(10_000).is_some());
         assert!(!pool.can_hold(1 << 20));
+    }
+
+    fn fill(pool: &mut Pool, len: usize) -> Vec<u32> {
+        let mut taken = Vec::new();
+        loop {
+            match pool.take(len) {
+                Some(cell) => taken.push(cell),
+                None if pool.grow() => {}
+                None => return taken,
+            }
+        }
+    }
+
+    #[test]
+    fn memory_that_holds_nothing_serves_messages_of_other_lengths() {
+        let max = 4 << 20;
+        let mut pool = Pool::new(16 * 1024, max);
+        let first = pool.bytes;
+        for len in [1000, 10_000, 60, 5000, 1000, 60, 10_000] {
+            let mut taken = fill(&mut pool, len);
+            let size = pool.classes[pool.class_of(len).unwrap()].size;
+            assert!(taken.len() * size >= max - first - 2 * CHUNK, "{len}: {}", taken.len());
+            assert!(pool.bytes <= max);
+            for &cell in &taken {
+                pool.get_mut(cell).got = 0;
+                let mark = cell.to_ne_bytes();
+                // SAFETY: the bytes are there during the call.
+                pool.append(cell, unsafe { Span::new(mark.as_ptr(), mark.len()) });
+            }
+            // What stays is not touched.
+            let kept = taken.swap_remove(taken.len() / 2);
+            taken.drain(..).for_each(|cell| pool.put(cell));
+            let others = fill(&mut pool, 500);
+            let mut mark = [0; 4];
+            // SAFETY: four bytes were written above.
+            unsafe { pool.payload(kept).copy_to(mark.as_mut_ptr()) };
+            assert_eq!(mark, kept.to_ne_bytes());
+            others.into_iter().chain([kept]).for_each(|cell| pool.put(cell));
+            let free: usize = pool.chunks.iter().map(|chunk| chunk.free).sum();
+            assert_eq!(free, pool.classes.iter().map(|class| class.cells).sum());
+        }
     }
 
     #[test]

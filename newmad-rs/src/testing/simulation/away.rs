@@ -36,13 +36,13 @@ fn between_the_thresholds_a_message_is_announced_unless_its_sender_waits_or_is_a
     assert!(!is_announced(&mut cores, false));
 }
 
-/// Nothing that its receiver keeps for others holds up what comes behind it, whatever the lengths.
+/// Nothing that its receiver keeps for others holds up what comes behind it, whatever the lengths, and whatever came before.
 #[test]
 fn messages_that_leave_at_once_fit_the_memory_of_a_receiver_that_wants_a_later_one() {
-    let short = [65, 1025, 8193].map(|len| (16 << 10, 1 << 20, len));
-    let long = [65_537, 200_000].map(|len| (256 << 10, 8 << 20, len));
-    let longer = [65_537, 524_289].map(|len| (1 << 20, 8 << 20, len));
-    for (threshold, unexpected, len) in short.into_iter().chain(long).chain(longer) {
+    let short = (16 << 10, 1 << 20, [65, 1025, 8193]);
+    let long = (256 << 10, 8 << 20, [1025, 65_537, 200_000]);
+    let longer = (1 << 20, 8 << 20, [100, 65_537, 524_289]);
+    for (threshold, unexpected, lengths) in [short, long, longer] {
         let memory = unexpected - crate::matching::pool::first_bytes(threshold);
         // The only sender may fill all of the memory.
         let of_each = crate::gate::config::credit(u64::MAX, memory, 1);
@@ -55,21 +55,26 @@ fn messages_that_leave_at_once_fit_the_memory_of_a_receiver_that_wants_a_later_o
             .collect();
         let id = world.connect(0);
         cores.iter_mut().for_each(|core| attach(core, 0, id));
-        let how = How { waits: true, spread: 0 };
-        // What goes beyond the credit is announced.
-        let messages = of_each as usize / (len + 64) + 20;
-        let flood: Vec<_> = (0..messages)
-            .map(|_| Asked::send_with(&mut cores[0], (1, 1), vec![1; len], how, |request| request))
-            .collect();
-        let behind = Asked::send(&mut cores[0], (1, 2), b"behind it".to_vec());
-        let wanted = Asked::recv(&mut cores[1], (0, 2), 9);
-        settle(&mut cores);
-        assert!(wanted.is_finished() && behind.is_finished(), "{len} B");
-        for _ in flood {
-            let received = Asked::recv(&mut cores[1], (0, 1), len);
-            settle(&mut cores);
-            assert!(received.is_finished());
+        for len in lengths.into_iter().chain(lengths.into_iter().rev()) {
+            overtake_a_flood(&mut cores, len, of_each as usize / (len + 64) + 20);
         }
+    }
+}
+
+/// A receiver takes the last one of many messages, and then the others. What goes beyond the credit is announced.
+fn overtake_a_flood(cores: &mut [Core<Virtual>], len: usize, messages: usize) {
+    let how = How { waits: true, spread: 0 };
+    let flood: Vec<_> = (0..messages)
+        .map(|_| Asked::send_with(&mut cores[0], (1, 1), vec![1; len], how, |request| request))
+        .collect();
+    let behind = Asked::send(&mut cores[0], (1, 2), b"behind it".to_vec());
+    let wanted = Asked::recv(&mut cores[1], (0, 2), 9);
+    settle(cores);
+    assert!(wanted.is_finished() && behind.is_finished(), "{len} B");
+    for _ in flood {
+        let received = Asked::recv(&mut cores[1], (0, 1), len);
+        settle(cores);
+        assert!(received.is_finished());
     }
 }
 
