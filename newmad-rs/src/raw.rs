@@ -4,6 +4,7 @@
 //! A binding promises once, with [`Memory::trusted`], that the program keeps the rules; the result is a
 //! [`Buffer`](crate::Buffer) like any other.
 
+use crate::api::buffer::{Buffer as _, BufferMut as _};
 pub use crate::api::buffer::{Memory, Trusted};
 use crate::api::message::Message;
 use crate::api::options::{RecvOptions, SendOptions};
@@ -208,6 +209,30 @@ impl Session {
     pub fn send_lightly(&self, to: u32, tag: u64, data: &[u8]) -> Result<bool, Error> {
         self.check(Some(to), tag)?;
         Ok(self.inner().engine.send_lightly(self.inner().mine(), to, tag, data))
+    }
+
+    /// Receives a message, sends one at the same time, and waits for both: how each has ended, the receive first.
+    ///
+    /// # Context
+    /// Green threads and kernel threads, several at once.
+    /// # Blocking
+    /// The calling thread.
+    /// # Errors
+    /// [`Error::BadRank`], [`Error::BadTag`], [`Error::BadLayout`]: nothing was done.
+    pub fn exchange(
+        &self,
+        (from, tag, mut into): (Origin, Tag, Trusted),
+        (to, sendtag, data): (u32, u64, Trusted),
+    ) -> Result<[Result<Status, Error>; 2], Error> {
+        self.check(Some(to), sendtag)?;
+        let (from, (tag, mask)) = self.check_source(from, tag)?;
+        // SAFETY: the binding's promise; both requests are over when `exchange` returns or unwinds.
+        let (mut receive, mut send) = unsafe {
+            let receive = into.memory_mut().recv(from, tag, None, true)?.masked(mask);
+            (receive, data.memory().send(to, sendtag, None, true)?)
+        };
+        self.complete_both(&mut receive, &mut send)?;
+        Ok([receive.result(), send.result()])
     }
 
     /// Records what happens to messages and peers behind the program's calls, for a tool, or stops that.

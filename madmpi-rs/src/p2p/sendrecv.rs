@@ -3,7 +3,7 @@
 use core::ffi::c_int;
 use std::sync::Arc;
 
-use newmad::{RecvOptions, SendOptions};
+use newmad::SendOptions;
 
 use crate::abi::*;
 use crate::comm::Comm;
@@ -55,37 +55,31 @@ pub(crate) fn sendrecv(
         Some((from, tag)) => Some((from, tag, received.data()?)),
         None => None,
     };
-    if let (Some((to, sendtag, sent)), Some((from, recvtag, into))) = (&to, &from) {
-        // SAFETY: the program leaves the elements alone during the call.
-        let bytes = unsafe { sent.memory().bytes() };
-        if let Some(bytes) = bytes
-            && comm.session.send_lightly(*to, *sendtag, bytes)?
-        {
-            return Ok(forms::receive(comm, *from, *recvtag, into));
-        }
+    let (Some((to, sendtag, sent)), Some((from, recvtag, into))) = (&to, &from) else {
+        return match (to, from) {
+            (Some((to, tag, sent)), _) => {
+                // SAFETY: the program leaves the elements alone during the call.
+                let sent = unsafe { sent.memory().trusted() };
+                comm.session.send_with(to, tag, sent, SendOptions::new())?;
+                Ok(Outcome::NO_PROC)
+            }
+            (None, Some((from, tag, into))) => Ok(forms::receive(comm, from, tag, &into)),
+            (None, None) => Ok(Outcome::NO_PROC),
+        };
+    };
+    // SAFETY: the program leaves the elements alone during the call.
+    let bytes = unsafe { sent.memory().bytes() };
+    if let Some(bytes) = bytes
+        && comm.session.send_lightly(*to, *sendtag, bytes)?
+    {
+        return Ok(forms::receive(comm, *from, *recvtag, into));
     }
-    let mut receive = match from {
-        Some((from, tag, data)) => {
-            // SAFETY: the program leaves the elements alone during the call; the request is dropped before the data.
-            let into = unsafe { data.memory().trusted() };
-            // No request of the program's, which would stay posted when a rank fails that may be the source.
-            Some((comm.session.irecv_with(from, tag, into, RecvOptions::new())?, data))
-        }
-        None => None,
-    };
-    let result = match to {
-        Some((to, tag, sent)) => {
-            // SAFETY: the program leaves the elements alone during the call.
-            let sent = unsafe { sent.memory().trusted() };
-            comm.session.send_with(to, tag, sent, SendOptions::new())
-        }
-        None => Ok(()),
-    };
-    let mut outcome = match &mut receive {
-        Some((request, data)) => Outcome::of_message(request.wait_idle(), true, data, comm),
-        None => Outcome::NO_PROC,
-    };
-    if let Err(error) = result {
+    // SAFETY: the program leaves the elements alone during the call; both requests are over before the data go.
+    let (sent, memory) = unsafe { (sent.memory().trusted(), into.memory().trusted()) };
+    let [received, sent] =
+        comm.session.exchange((*from, *recvtag, memory), (*to, *sendtag, sent))?;
+    let mut outcome = Outcome::of_message(received, true, into, comm);
+    if let Err(error) = sent {
         outcome.fault.get_or_insert(error.into());
     }
     Ok(outcome)

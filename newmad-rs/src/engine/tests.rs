@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use marcel::Mode;
+use marcel::{Mode, Runtime};
 use pioman::{Manager, Source};
 use rustix::time::{ClockId, clock_gettime};
 
@@ -15,7 +15,7 @@ use crate::net::Rings;
 use crate::proto::core::Core;
 use crate::raw::{Memory, RawRequest};
 use crate::request::Request;
-use crate::{ANY, Cause, Error, Session};
+use crate::{ANY, Cause, Error, Session, Status};
 
 /// Two ranks, and the manager of both.
 pub(super) fn pair() -> (Session, Session, Arc<Manager>) {
@@ -305,6 +305,77 @@ fn a_message_that_nobody_waits_for_fails_if_its_peer_is_dead() {
         found
     });
     assert!(matches!(found, Err(Error::PeerDied { .. })), "{found:?}");
+    close(a, b);
+}
+
+/// Sends `out` to the other rank and receives as much from there.
+fn exchange(session: &Session, out: &[u8]) -> [Result<Status, Error>; 2] {
+    let (peer, mut into) = (1 - session.rank(), vec![0; out.len()]);
+    // SAFETY: both outlive the call.
+    let [from, to] = unsafe {
+        [
+            Memory::Whole(out.as_ptr().cast_mut(), out.len()).trusted(),
+            Memory::Whole(into.as_mut_ptr(), into.len()).trusted(),
+        ]
+    };
+    let ended = session.exchange((peer.into(), 1.into(), to), (peer, 1, from)).unwrap();
+    if ended[0].is_ok() {
+        assert!(into.iter().all(|&byte| u32::from(byte) == peer), "{} B", out.len());
+    }
+    ended
+}
+
+#[test]
+fn both_sides_of_an_exchange_have_each_others_message() {
+    let (a, b, _) = pair();
+    let lengths = [0, 1, 1000, 20_000, 100_000, 1 << 20];
+    let exchanges = |session: &Session| {
+        let mark = session.rank() as u8;
+        let all = lengths.iter().cycle().take(60);
+        all.flat_map(|&len| exchange(session, &vec![mark; len])).collect::<Result<Vec<_>, _>>()
+    };
+    let both = std::thread::scope(|scope| {
+        let other = scope.spawn(|| exchanges(&b));
+        [exchanges(&a), other.join().unwrap()]
+    });
+    both.map(|ended| assert_eq!(ended.unwrap().len(), 120));
+    close(a, b);
+}
+
+#[test]
+fn both_messages_of_an_exchange_fail_with_the_peer() {
+    let (a, b, _manager) = pair();
+    let ended = std::thread::scope(|scope| {
+        let other = scope.spawn(|| exchange(&a, &vec![1; 1 << 20]));
+        std::thread::sleep(Duration::from_millis(20));
+        a.inner().engine.with(|core| core.fail_peer(1, Cause::Vanished));
+        other.join().unwrap()
+    });
+    for result in ended {
+        assert!(matches!(result, Err(Error::PeerDied { .. })), "{result:?}");
+    }
+    close(a, b);
+}
+
+/// Its runtime stops. Both requests are over before the thread leaves their memory.
+#[test]
+fn an_exchange_that_is_unwound_has_sent_and_receives_nothing() {
+    let (a, b, manager) = pair();
+    let runtime = Runtime::builder().vps(1).hooks(manager).build().unwrap();
+    let (session, (tell, told)) = (a.clone(), mpsc::channel());
+    let waits = move || {
+        tell.send(()).unwrap();
+        exchange(&session, &[0; 100]);
+        unreachable!("nothing is sent to it");
+    };
+    runtime.run(move || marcel::Builder::new().spawn_detached(waits)).unwrap();
+    told.recv().unwrap();
+    let sent = b.recv(0, 1, &mut [1; 100]).unwrap();
+    drop(runtime);
+    assert_eq!(sent.len, 100);
+    // The receive was taken back: this is for another one.
+    b.send(0, 1, &[1]).unwrap();
+    assert_eq!(a.recv(1, 1, &mut [0; 100]).unwrap().len, 1);
     close(a, b);
 }
 

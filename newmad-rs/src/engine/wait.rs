@@ -72,6 +72,38 @@ impl Engine {
         budget::spend();
     }
 
+    /// Submits these requests, one after the other, and waits until all are over, as by [`Engine::submit_then_wait`] and
+    /// [`Engine::wait`]. No thread is asked to watch in between, where that may be soon.
+    ///
+    /// # Safety
+    /// As [`Engine::submit`], of each.
+    pub(crate) unsafe fn submit_and_wait_for_all<const N: usize>(
+        &self,
+        requests: [NonNull<Request>; N],
+        manager: &Manager,
+    ) {
+        {
+            // SAFETY: valid, and alive until this returns: they are the caller's.
+            let pending = requests.iter().map(|request| unsafe { request.as_ref() });
+            let soon = pending.clone().any(|request| !request.is_short()) && !manager.is_crowded();
+            let _looking = soon.then(|| self.looking(manager));
+            for request in requests {
+                // SAFETY: the caller's promise.
+                unsafe { self.submit(request) };
+            }
+            if soon {
+                self.wait_together(pending, manager);
+            }
+        }
+        let waits =
+            requests.map(|request| Unfinished { engine: self, request, manager, heeds: false });
+        for unfinished in waits {
+            unfinished.wait(None);
+            std::mem::forget(unfinished);
+        }
+        budget::spend();
+    }
+
     /// As [`Engine::wait`], or until the request is alarmed.
     ///
     /// # Safety
@@ -210,6 +242,9 @@ impl Unfinished<'_> {
     fn wait(&self, mut overdue: Option<Overdue>) {
         // SAFETY: `Engine::wait`'s caller owns it and is here.
         let request = unsafe { self.request.as_ref() };
+        if request.is_finished() {
+            return; // another one's wait has found its end
+        }
         self.engine.comes_to_wait(request);
         if overdue.is_none() && self.engine.comes_from_beside(request) && marcel::is_green() {
             return self.wait_beside(request);

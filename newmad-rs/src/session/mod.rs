@@ -273,6 +273,25 @@ impl Session {
         }
     }
 
+    /// Submits a receive and a send that live on this stack, in this order, and waits for both.
+    ///
+    /// # Errors
+    /// The caller is a strategy, which may not wait: nothing is submitted. The requests say how they have ended.
+    pub(crate) fn complete_both(
+        &self,
+        receive: &mut Request,
+        send: &mut Request,
+    ) -> Result<(), Error> {
+        check_caller()?;
+        receive.mine.set(self.inner.mine);
+        send.mine.set(self.inner.mine);
+        let _paused = self.inner.engine.pausing(if send.is_short() { &*receive } else { &*send });
+        let both = [NonNull::from(receive), NonNull::from(send)];
+        // SAFETY: the requests stay on this stack until both are over, by return or by unwinding.
+        unsafe { self.inner.engine.submit_and_wait_for_all(both, &self.inner.manager) };
+        Ok(())
+    }
+
     /// Changes the strategy that decides what leaves next for rank `peer`, and the other ranks of its process: at once,
     /// for what waits too.
     ///
