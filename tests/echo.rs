@@ -52,7 +52,7 @@ fn echo(mode: &str, args: &[&str]) -> Command {
 
 /// Waits for its end, which comes: a process that hangs is killed and makes the test fail.
 fn finish(mut child: Child) -> Output {
-    let until = Instant::now() + Duration::from_secs(60);
+    let until = Instant::now() + Duration::from_secs(600);
     while child.try_wait().unwrap().is_none() {
         if Instant::now() > until {
             child.kill().unwrap();

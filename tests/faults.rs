@@ -68,13 +68,21 @@ fn kill_rank_1(mark: &str, driver: &str, program: &[&str]) -> (String, Duration)
 }
 
 fn a_waiting_rank_learns_of_a_death(driver: &str) {
-    let mark = format!("MAD_TEST_MARK=waiting-{driver}-{}", std::process::id());
     // Rank 0 waits for a message that rank 1 sends at once, tells of it, and waits for one that rank 1 would send in 600 s.
     let spec = r#"{"bench":"idle","points":[[0,{"seconds":0}],[1,{"seconds":600}]],"iters":1}"#;
     let program = [env!("CARGO_BIN_EXE_mad"), "worker", spec];
-    let (text, took) = kill_rank_1(&mark, driver, &program);
-    // Soon; and the launcher's grace of 60 s makes sure that it is the library which told.
-    assert!(took < Duration::from_secs(2), "{took:?}: {text}");
+    // Soon, in one of three runs: the machine may be busy, and three processes each need a core. The launcher's grace of 60 s
+    // makes sure that it is the library which told.
+    let mut runs = Vec::new();
+    for run in 0..3 {
+        let mark = format!("MAD_TEST_MARK=waiting-{driver}-{run}-{}", std::process::id());
+        let (text, took) = kill_rank_1(&mark, driver, &program);
+        if took < Duration::from_secs(2) {
+            return;
+        }
+        runs.push((took, text));
+    }
+    panic!("{runs:?}");
 }
 
 #[test]

@@ -28,17 +28,30 @@ pub const INTERRUPTED: u8 = 130;
 impl Exit {
     /// Says the reason and gives the exit status.
     pub fn report(self) -> ExitCode {
+        ExitCode::from(self.say())
+    }
+
+    /// The same, for one that goes on for a while.
+    #[must_use]
+    pub fn said(self) -> Exit {
+        match self {
+            Exit::BrokenPipe => Exit::BrokenPipe,
+            other => Exit::Code(other.say()),
+        }
+    }
+
+    fn say(self) -> u8 {
         match self {
             Exit::Usage(why) => {
                 complain(&format!("error: {why}\n\nFor more information, try 'mad --help'."));
-                ExitCode::from(2)
+                2
             }
             Exit::Failed(why) => {
                 complain(&format!("mad: {why}"));
-                ExitCode::FAILURE
+                1
             }
-            Exit::Code(code) => ExitCode::from(code),
-            Exit::BrokenPipe => ExitCode::SUCCESS,
+            Exit::Code(code) => code,
+            Exit::BrokenPipe => 0,
         }
     }
 }

@@ -143,6 +143,8 @@ impl<'a> Launcher<'a> {
                     }
                 }
             }
+            // This process may have had no core for a while: who is still there has closed its connection, and lives.
+            self.reap();
             for index in 0..self.ranks.len() {
                 if self.ranks[index].closed.is_some_and(|at| at <= now) {
                     self.ranks[index].closed = None;

@@ -4,6 +4,7 @@
 mod common;
 
 use std::io::Write;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
@@ -162,13 +163,20 @@ fn every_request_completes_although_its_method_changes_meanwhile() {
 
 /// Waits until the kernel threads of this name, those of other tests among them, have been seen asleep, each at some time.
 fn until_all_sleep(name: &str) {
-    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
-    let named: Vec<_> = tasks
-        .map(|task| task.unwrap().path())
-        .filter(|task| std::fs::read_to_string(task.join("comm")).is_ok_and(|s| s.trim() == name))
-        .collect();
-    assert!(!named.is_empty(), "no {name}");
+    let is_named = |task: &PathBuf| {
+        std::fs::read_to_string(task.join("comm")).is_ok_and(|comm| comm.trim() == name)
+    };
     let limit = Instant::now() + LIMIT;
+    // A thread names itself when it has its first core.
+    let named: Vec<_> = loop {
+        let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+        let named: Vec<_> = tasks.map(|task| task.unwrap().path()).filter(is_named).collect();
+        if !named.is_empty() {
+            break named;
+        }
+        assert!(Instant::now() < limit, "no {name}");
+        std::thread::sleep(Duration::from_millis(1));
+    };
     for task in named {
         // Of a thread that has ended there is no file any more.
         while std::fs::read_to_string(task.join("stat"))

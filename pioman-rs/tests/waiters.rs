@@ -5,11 +5,20 @@ use std::time::{Duration, Instant};
 use marcel::plumbing::lwp::{SHORT_SLICE, prefer_current_thread, slice_of_current_thread};
 use pioman::{Completion, Hint, Manager};
 
-/// Sleeps for a moment in a wait for what does not come.
+/// Sleeps in a wait, until another thread sees that it does.
 fn wait(manager: &Manager) {
     let completion = Completion::new();
-    let until = Instant::now() + Duration::from_millis(20);
-    assert!(!manager.wait_until(&completion, Hint::Long, until));
+    let limit = Instant::now() + Duration::from_secs(60);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !completion.has_waiter() && Instant::now() < limit {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            completion.complete();
+        });
+        manager.wait(&completion, Hint::Long);
+    });
+    assert!(Instant::now() < limit, "it did not sleep");
 }
 
 #[test]

@@ -334,7 +334,11 @@ fn sleeps_beside_a_poller(disarms: bool) -> u64 {
     let looking = manager.looking(source.id());
     let before = sleeps();
     send();
-    std::thread::sleep(Duration::from_millis(50));
+    if disarms {
+        until(&|| sleeps() > before, "the watcher was not woken");
+    } else {
+        std::thread::sleep(Duration::from_millis(50));
+    }
     let slept = sleeps() - before;
     while sockets.poll() {}
     drop(looking);

@@ -87,6 +87,8 @@ impl Door {
                 break outcome;
             }
         };
+        // At once: the launcher, which grants little time after rank 0's end, may end this one before its supervisors are gone.
+        let outcome = outcome.map_err(Exit::said);
         let until = Instant::now() + SUPERVISORS;
         while agent.supervisors_left() && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(5));

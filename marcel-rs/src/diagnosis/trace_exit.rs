@@ -93,7 +93,7 @@ mod tests {
         let name = |path: &str, rank| file_for(path, rank, 77).unwrap().display().to_string();
         assert_eq!(name("/x/t", None), "/x/t");
         assert_eq!(name("/x/t", Some(3)), "/x/t.3");
-        let dir = std::env::temp_dir().join("marcel-trace-dir");
+        let dir = std::env::temp_dir().join(format!("marcel-trace-dir-{}", std::process::id()));
         let dir = format!("{}/", dir.display());
         assert!(name(&dir, None).ends_with("/77.trace"));
         assert!(name(&dir, Some(2)).ends_with("/rank2-77.trace"));

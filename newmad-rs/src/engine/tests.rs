@@ -338,7 +338,9 @@ fn both_sides_of_an_exchange_have_each_others_message() {
         let other = scope.spawn(|| exchanges(&b));
         [exchanges(&a), other.join().unwrap()]
     });
-    both.map(|ended| assert_eq!(ended.unwrap().len(), 120));
+    for ended in both {
+        assert_eq!(ended.unwrap().len(), 120);
+    }
     close(a, b);
 }
 
@@ -365,7 +367,7 @@ fn an_exchange_that_is_unwound_has_sent_and_receives_nothing() {
     let (session, (tell, told)) = (a.clone(), mpsc::channel());
     let waits = move || {
         tell.send(()).unwrap();
-        exchange(&session, &[0; 100]);
+        let _ended = exchange(&session, &[0; 100]);
         unreachable!("nothing is sent to it");
     };
     runtime.run(move || marcel::Builder::new().spawn_detached(waits)).unwrap();
@@ -383,18 +385,20 @@ fn an_exchange_that_is_unwound_has_sent_and_receives_nothing() {
 #[test]
 fn a_thread_that_arms_looks_at_what_another_has_collected() {
     let (a, b, _manager) = pair();
-    let engine = &a.inner().engine;
-    let (mut receive, mut word) = (RawRequest::idle(), [0]);
-    // SAFETY: no memory.
-    let into = unsafe { Memory::Whole(word.as_mut_ptr(), 0).trusted() };
-    receive.start_recv(&a, 1, 1, into).unwrap();
+    let (engine, mut word) = (&a.inner().engine, [0]);
+    // SAFETY: the memory outlives the request, which is taken back, as is asserted. (Submitted without a call: no thread
+    // watches, which would collect the event.)
+    let mut receive = unsafe { Request::recv(1, 1, &raw mut word[..], true) }.attended();
     engine.with(|core| {
+        // SAFETY: it stays where it is until it is over.
+        unsafe { engine.signals.submissions.push(NonNull::from(&mut receive)) };
         settle_quietly(engine, core);
         core.wake_oneself();
         engine.acknowledge();
         assert!(core.arm(), "the event would stay where it is");
     });
-    assert!(receive.cancel());
+    // SAFETY: its owner is here.
+    assert!(unsafe { engine.cancel(NonNull::from(&mut receive)) });
     close(a, b);
 }
 
