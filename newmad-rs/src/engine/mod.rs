@@ -59,7 +59,7 @@ use crate::net::{AnyDriver, Driver};
 use crate::proto::core::Core;
 use crate::proto::finders::Finders;
 use crate::proto::inline::Found;
-use crate::request::{Ref, Request};
+use crate::request::{Op, Ref, Request};
 use crate::strategy::selection::assert_caller;
 use crate::sys::KeepErrno;
 use crate::wire::{Ends, Envelope};
@@ -364,23 +364,26 @@ impl Engine {
     unsafe fn submit_and_leave(&self, request: NonNull<Request>, manager: &Manager) {
         // SAFETY: valid, and kept alive by its owner, the caller.
         let asked = unsafe { request.as_ref() };
+        let mut silenced = false;
         if self.offload.wants(asked) && manager.offer() {
             // A poller finds it. A poller that stops calls `ensure_watched`, which has a thread look, if need be the
             // caller.
             // SAFETY: the caller's promise; the request is in no list.
             unsafe { self.signals.submissions.push(request) };
         } else {
+            // This thread is here, and arms again before it leaves: its peer, which may send to it in this moment, need not ring.
+            silenced = asked.op == Op::Send && !asked.is_short() && self.doorbells.silence();
             let begun = |core: &mut Locked<'_>, _| {
                 if self.comes_from_beside(asked) && !core.has_work() {
                     return None;
                 }
                 let backlog = core.gates.backlog > 0;
                 let spell = core.pending.spell(backlog);
-                if asked.is_finished() {
+                if asked.is_finished() && !silenced {
                     return None;
                 }
                 // No event brings a copy that this request has begun: its announcement had come before.
-                if self.covered.is(spell) && core.copies.is_empty() {
+                if self.covered.is(spell) && core.copies.is_empty() && !silenced {
                     core.call_for_held();
                     return None;
                 }
@@ -401,7 +404,7 @@ impl Engine {
                 None => unsafe { self.enqueue(request) },
             }
         }
-        if !asked.is_finished() {
+        if silenced || !asked.is_finished() {
             self.have_watched(manager);
         }
     }

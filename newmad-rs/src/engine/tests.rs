@@ -308,6 +308,43 @@ fn a_message_that_nobody_waits_for_fails_if_its_peer_is_dead() {
     close(a, b);
 }
 
+/// What a thread has others watch is watched after it has sent something else, whoever holds the engine meanwhile.
+#[test]
+fn a_long_send_leaves_the_bell_armed() {
+    let (a, b, _manager) = pair();
+    let bell = &a.inner().engine.doorbells.bells()[0];
+    let long = 1 << 20;
+    for held in [false, true] {
+        let received = a.irecv(1, 1, vec![0; long]).unwrap();
+        assert!(bell.is_armed());
+        let (holds, is_held) = mpsc::channel();
+        let sent = std::thread::scope(|scope| {
+            let holder = scope.spawn(|| {
+                a.inner().engine.with(|_| {
+                    holds.send(()).unwrap();
+                    std::thread::sleep(Duration::from_millis(if held { 50 } else { 0 }));
+                });
+            });
+            is_held.recv().unwrap();
+            if !held {
+                holder.join().unwrap();
+            }
+            a.isend(1, 2, vec![1; long]).unwrap()
+        });
+        let limit = Instant::now() + Duration::from_secs(20);
+        while !bell.is_armed() && Instant::now() < limit {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let is_armed = bell.is_armed();
+        b.send(0, 1, &vec![1; long]).unwrap();
+        assert_eq!(b.recv(0, 2, &mut vec![0; long]).unwrap().len, long);
+        received.wait().unwrap();
+        sent.wait().unwrap();
+        assert!(is_armed, "held: {held}");
+    }
+    close(a, b);
+}
+
 /// Sends `out` to the other rank and receives as much from there.
 fn exchange(session: &Session, out: &[u8]) -> [Result<Status, Error>; 2] {
     let (peer, mut into) = (1 - session.rank(), vec![0; out.len()]);

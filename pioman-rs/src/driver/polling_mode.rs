@@ -15,6 +15,10 @@
 //! program has then called for that long without a pause, and may as well be found a part of it late ([`PART`]). (At an even
 //! pace of 50 µs, one of eight exchanges of 64 KiB took 45 µs instead of 6.)
 //!
+//! Nor is it needed for what it finds by chance, between two calls of a program that calls all the time. And what another
+//! thread polls at the moment of a look is left to that. (32 KiB each way, `MPI_Irecv`, `MPI_Isend` and `MPI_Waitall`: one of
+//! a hundred took 25 to 60 µs instead of 7, since the looks began anew with their shortest period.)
+//!
 //! Wake-ups in vain count, since they may be all that keeps the program from calling more often: on a core that a
 //! program and its watcher share, wake-ups took so much of the time that they did not end. (`mad bench delegation
 //! --method caller`, a program that only tests, two cores: half a round trip of 2.1 to 2.5 µs; now 0.45 to 0.57.)
@@ -54,6 +58,12 @@ struct Rate {
 }
 
 impl Rate {
+    /// Whether a program that calls so often would have come by itself: what the watcher found it found by chance, between two
+    /// calls.
+    fn is_high(self) -> bool {
+        u128::from(self.calls) * PERIODS.0.as_nanos() >= u128::from(BUSY) * self.time.as_nanos()
+    }
+
     /// Whether these calls are much rarer than those.
     fn is_rarer_than(self, before: Rate) -> bool {
         let now = u128::from(self.calls) * before.time.as_nanos() * u128::from(RARER);
@@ -78,7 +88,7 @@ pub(super) struct PollingMode<'a> {
     vain: u32,
     /// In the period before.
     before: Rate,
-    /// When the mode began, or the watcher found something in it.
+    /// When the mode began, or the watcher found something in it that the program would not have found as soon.
     needed: Instant,
     /// The sources that it polls, in polling mode.
     polling: Option<Polling<'a>>,
@@ -106,7 +116,9 @@ impl<'a> PollingMode<'a> {
     pub(super) fn looked(&mut self, sources: &Pinned<'_>, found: bool) {
         let now = Instant::now();
         let time = now - self.counted;
-        if found {
+        let visits = self.driver.background.visits.now();
+        let rate = Rate { calls: visits.wrapping_sub(self.visits), time };
+        if found && !rate.is_high() {
             self.needed = now;
         }
         let alone = found || time >= 4 * PERIODS.0 && self.polling.is_none();
@@ -115,14 +127,11 @@ impl<'a> PollingMode<'a> {
         if time < PERIODS.0 {
             return;
         }
-        self.counted = now;
-        let visits = self.driver.background.visits.now();
-        let calls = visits.wrapping_sub(std::mem::replace(&mut self.visits, visits));
-        let rate = Rate { calls, time };
+        (self.counted, self.visits) = (now, visits);
         let before = std::mem::replace(&mut self.before, rate);
         let polls = self.polling.is_some();
         let goes_on = if polls { !rate.is_rarer_than(before) } else { time < 4 * PERIODS.0 };
-        let busy = goes_on && is_busy(polls, calls, self.vain);
+        let busy = goes_on && is_busy(polls, rate.calls, self.vain);
         if busy && !polls {
             let polls = sources.unattended_of(self.driver.advisor.passed());
             if polls != 0 {
@@ -137,6 +146,11 @@ impl<'a> PollingMode<'a> {
     /// What is polled, in polling mode.
     pub(super) fn polls(&self) -> u64 {
         self.polling.as_ref().map_or(0, Polling::mask)
+    }
+
+    /// Of that, what another thread polls at this moment.
+    pub(super) fn left_to_others(&self) -> u64 {
+        self.driver.pollers.shared(self.polls())
     }
 }
 
@@ -166,6 +180,13 @@ mod tests {
             looks += 1;
         }
         assert!(looks <= 90, "{looks}");
+    }
+
+    #[test]
+    fn what_is_found_between_two_of_many_calls_was_not_needed() {
+        let rate = |calls, us| Rate { calls, time: Duration::from_micros(us) };
+        assert!(rate(8, 50).is_high() && rate(320, 2_000).is_high());
+        assert!(!rate(7, 50).is_high() && !rate(8, 2_000).is_high(), "it computes in between");
     }
 
     #[test]

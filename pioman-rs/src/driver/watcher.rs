@@ -176,7 +176,7 @@ impl Shared {
             let sources = driver.registry.pin();
             sources.acknowledge(reported);
             let due = polling_mode.polls() | seldom.due(driver, &sources);
-            let these = driver.awaited() | reported | due;
+            let these = (driver.awaited() | due) & !polling_mode.left_to_others() | reported;
             let found = driver.drain(Point::Block, &sources, these) != 0;
             set.woken(found);
             drop(pacer);

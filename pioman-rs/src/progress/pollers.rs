@@ -73,7 +73,13 @@ impl<const N: usize> Pollers<N> {
     /// Whether each of these, which the caller has joined, seems to be polled by another thread, too.
     #[inline]
     pub(crate) fn seem_polled_by_others(&self, mask: u64) -> bool {
-        bits(mask).all(|slot| self.0[slot].load(Relaxed) > 1)
+        self.shared(mask) == mask
+    }
+
+    /// Those of these, which the caller has joined, that another thread seems to poll, too.
+    pub(crate) fn shared(&self, mask: u64) -> u64 {
+        let is_shared = |slot: &usize| self.0[*slot].load(Relaxed) > 1;
+        bits(mask).filter(is_shared).fold(0, |shared, slot| shared | 1 << slot)
     }
 }
 
@@ -191,5 +197,22 @@ mod model {
                 assert!(world.is_covered(polling));
             });
         }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_two_threads_poll_is_shared() {
+        let pollers = Pollers::<4>::new();
+        pollers.join(0b0111);
+        pollers.join(0b0010);
+        assert_eq!(pollers.shared(0b0111), 0b0010);
+        assert!(!pollers.seem_polled_by_others(0b0011) && pollers.seem_polled_by_others(0b0010));
+        pollers.leave(0b0010);
+        assert_eq!(pollers.shared(0b0111), 0);
+        assert_eq!(pollers.unpolled(0b1111), 0b1000);
     }
 }
