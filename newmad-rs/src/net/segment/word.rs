@@ -49,7 +49,7 @@ pub(crate) const INTERRUPT: u32 = 32;
 
 /// So often a sender that is to ring looks whether its receiver has come, and needs no ring any more: most programs wait at
 /// once for what they have posted, and are armed only in between.
-const GRACE: u32 = if cfg!(loom) { 0 } else { 24 };
+const GRACE: u32 = if cfg!(loom) { 0 } else { 8 };
 
 /// Most tries of a sender's exchange: a receiver changes the word seldom, and a hostile one must not hold the sender.
 const TRIES: u32 = 16;
