@@ -186,8 +186,10 @@ impl Session {
             return Ok(());
         }
         let sent = self.isend(to, tag, data)?;
-        let begins = |owned: &Owned| !owned.is_finished() && owned.request().is_short();
-        if sent.under_way().is_some_and(begins) {
+        let is_left = |owned: &Owned| !owned.is_finished() && owned.request().is_short();
+        if sent.under_way().is_some_and(is_left)
+            && self.inner().engine.signals().submissions.is_pending()
+        {
             // Another thread holds the engine, which may have found the peer dead: the message begins, or fails, here.
             self.inner().engine.with(|_| ());
         }

@@ -371,8 +371,13 @@ impl Engine {
             // SAFETY: the caller's promise; the request is in no list.
             unsafe { self.signals.submissions.push(request) };
         } else {
-            // This thread is here, and arms again before it leaves: its peer, which may send to it in this moment, need not ring.
-            silenced = asked.op == Op::Send && !asked.is_short() && self.doorbells.silence();
+            // This thread is here, arms again before it leaves, and is expected to wait then: its peer, which may send to it in
+            // this moment, need not ring.
+            silenced = asked.op == Op::Send
+                && !asked.is_short()
+                && self.signals.absence.is_expected_to_be_short()
+                && self.doorbells.are_everywhere()
+                && self.doorbells.silence();
             let begun = |core: &mut Locked<'_>, _| {
                 if self.comes_from_beside(asked) && !core.has_work() {
                     return None;

@@ -72,7 +72,7 @@ impl Engine {
         budget::spend();
     }
 
-    /// Submits these requests, one after the other, and waits until all are over, as by [`Engine::submit_then_wait`] and
+    /// Submits these requests, one after the other, and waits until all are over, as by [`Engine::wait_together`] and
     /// [`Engine::wait`]. No thread is asked to watch in between, where that may be soon.
     ///
     /// # Safety

@@ -6,8 +6,9 @@
 //!
 //! Memory comes in chunks of cells of one class. At the bound, chunks none of whose cells holds a message make room for
 //! those of another class: else a program whose messages change their length would wait for memory that lies idle. Chunks
-//! are small, so that a message that stays for long keeps little besides its own cell. The cells of the beginning hold
-//! shorter messages, too; those that were added do not, since the senders' credit counts on them (`gate/config.rs`).
+//! are small, so that a message that stays for long keeps no more than some others' cells. The cells of the beginning hold
+//! shorter messages, too; those that were added do so only where there is no room for more of the right ones, since the
+//! senders' credit counts on them (`gate/config.rs`).
 
 use core::ptr::NonNull;
 
@@ -18,8 +19,9 @@ use crate::request::Ref;
 pub(crate) const NONE: u32 = u32::MAX;
 /// Most cells a pool can hold.
 const MOST: usize = (u32::MAX - 1) as usize;
-/// Bytes of a chunk, if its cells are smaller.
+/// Bytes of a chunk, if its cells are smaller, and most of its cells.
 const CHUNK: usize = 64 * 1024;
+const CELLS: usize = 64;
 /// Sizes of the classes below the largest one. A message counts for an eighth of its cell at least: see `gate/config.rs`.
 const SMALLER: [usize; 5] = [64, 1024, 8192, 64 * 1024, 512 * 1024];
 /// Cells of each class that there are from the beginning.
@@ -96,8 +98,14 @@ pub(crate) struct Pool {
     classes: [Class; 6],
     bytes: usize,
     max: usize,
-    wanted: usize,
+    /// The shortest and the longest message that found no cell; none if the first is longer.
+    wanted: (usize, usize),
+    /// There was no room for more of what was wanted. While no chunk is idle either, a message takes what there is.
+    tight: bool,
 }
+
+/// No message has found no cell.
+const NOTHING: (usize, usize) = (usize::MAX, 0);
 
 // SAFETY: the pointers lead into `chunks`, which the pool owns.
 unsafe impl Send for Pool {}
@@ -121,13 +129,21 @@ pub(crate) fn first_bytes(largest: usize) -> usize {
     first_cells(&sizes).iter().zip(sizes).map(|(cells, size)| cells * size).sum()
 }
 
-/// The list whose first cell is for a message of the first one of these classes.
+/// Cells of a chunk.
+fn of_each(size: usize) -> usize {
+    (CHUNK / size).clamp(1, CELLS)
+}
+
+/// The list whose first cell is for a message of the first one of these classes; `tight`: any will do.
 #[inline]
-fn free_in(classes: &mut [Class]) -> Option<&mut u32> {
+fn free_in(classes: &mut [Class], tight: bool) -> Option<&mut u32> {
     if classes[0].first == NONE && classes[0].added != NONE {
         return Some(&mut classes[0].added);
     }
-    classes.iter_mut().map(|class| &mut class.first).find(|first| **first != NONE)
+    if let Some(at) = classes.iter().position(|class| class.first != NONE) {
+        return Some(&mut classes[at].first);
+    }
+    classes.iter_mut().map(|class| &mut class.added).find(|added| tight && **added != NONE)
 }
 
 impl Pool {
@@ -144,7 +160,8 @@ impl Pool {
             classes: sizes.map(|size| Class { size, first: NONE, added: NONE, cells: 0 }),
             bytes: 0,
             max,
-            wanted: 0,
+            wanted: NOTHING,
+            tight: false,
         };
         for (class, cells) in first_cells(&sizes).into_iter().enumerate() {
             pool.add_chunk(class, cells, true);
@@ -160,8 +177,8 @@ impl Pool {
     #[inline]
     pub(crate) fn take(&mut self, len: usize) -> Option<u32> {
         let class = self.class_of(len)?;
-        let Some(free) = free_in(&mut self.classes[class..]) else {
-            self.wanted = self.wanted.max(len);
+        let Some(free) = free_in(&mut self.classes[class..], self.tight && self.idle == 0) else {
+            self.wanted = (self.wanted.0.min(len), self.wanted.1.max(len));
             return None;
         };
         let index = *free;
@@ -194,22 +211,32 @@ impl Pool {
     /// Makes room for what [`Pool::take`] could not hold. Allocates: not for the progress path.
     /// False: the bound is reached.
     pub(crate) fn grow(&mut self) -> bool {
-        let wanted = core::mem::take(&mut self.wanted);
-        let Some(class) = self.class_of(wanted) else { return false };
-        if free_in(&mut self.classes[class..]).is_some() {
+        let (shortest, longest) = core::mem::replace(&mut self.wanted, NOTHING);
+        if shortest > longest {
+            return false;
+        }
+        let grown = self.grow_for(longest) || self.grow_for(shortest);
+        if !grown {
+            self.wanted = (shortest, longest);
+        }
+        grown
+    }
+
+    /// Sees to a free cell for a message of that length.
+    fn grow_for(&mut self, len: usize) -> bool {
+        let Some(class) = self.class_of(len) else { return false };
+        if free_in(&mut self.classes[class..], self.tight && self.idle == 0).is_some() {
             return true;
         }
         let Class { size, cells, .. } = self.classes[class];
-        let more = cells.max(CHUNK / size);
+        let more = cells.max(of_each(size));
         if self.room() < size {
             self.give_back(more * size);
         }
         let more = more.min(self.room() / size).min(MOST - self.cells.len());
         self.add(class, more);
-        if more == 0 {
-            self.wanted = wanted;
-        }
-        more > 0
+        self.tight = more == 0;
+        more > 0 || free_in(&mut self.classes[class..], true).is_some()
     }
 
     /// Bytes up to the bound.
@@ -253,7 +280,7 @@ impl Pool {
     }
 
     fn add(&mut self, class: usize, cells: usize) {
-        let of_each = (CHUNK / self.classes[class].size).max(1);
+        let of_each = of_each(self.classes[class].size);
         for from in (0..cells).step_by(of_each) {
             self.add_chunk(class, of_each.min(cells - from), false);
         }
@@ -415,6 +442,26 @@ mod tests {
     }
 
     #[test]
+    fn where_nothing_can_be_given_back_a_message_takes_a_larger_cell() {
+        let mut pool = Pool::new(16 * 1024, 1 << 20);
+        let taken = fill(&mut pool, 1000);
+        let mut kept = 0;
+        // One of each chunk stays.
+        for (number, cell) in taken.into_iter().enumerate() {
+            if number % 8 != 0 {
+                pool.put(cell);
+                kept += 1;
+            }
+        }
+        let announcements = fill(&mut pool, 0).len();
+        assert!(announcements >= kept, "{announcements} of {kept}");
+        // A longer one that finds none holds up no shorter one.
+        assert!(pool.take(10_000).is_none() && pool.take(500).is_none() && !pool.grow());
+        pool.put(0);
+        assert!(pool.take(10_000).is_none() && pool.take(0).is_some());
+    }
+
+    #[test]
     fn a_message_of_some_kilobytes_takes_no_cell_of_the_longest_ones() {
         let mut pool = Pool::new(256 * 1024, 1 << 24);
         let before = pool.bytes;
@@ -422,7 +469,7 @@ mod tests {
             pool.take(20_000).unwrap();
         }
         assert!(pool.take(20_000).is_some(), "one of the longest, where there is no other");
-        pool.wanted = 20_000;
+        pool.wanted = (20_000, 20_000);
         pool.take(200_000).unwrap();
         assert!(pool.take(20_000).is_none() && pool.grow());
         assert!(pool.bytes - before <= 8 * 64 * 1024);

@@ -15,9 +15,10 @@
 //! program has then called for that long without a pause, and may as well be found a part of it late ([`PART`]). (At an even
 //! pace of 50 µs, one of eight exchanges of 64 KiB took 45 µs instead of 6.)
 //!
-//! Nor is it needed for what it finds by chance, between two calls of a program that calls all the time. And what another
-//! thread polls at the moment of a look is left to that. (32 KiB each way, `MPI_Irecv`, `MPI_Isend` and `MPI_Waitall`: one of
-//! a hundred took 25 to 60 µs instead of 7, since the looks began anew with their shortest period.)
+//! Nor is it needed for what it finds by chance, between two calls of a program that calls all the time: it looks once more
+//! after a short period, whether the program still does, or has gone off in the long one before. And what another thread
+//! polls at the moment of a look is left to that. (32 KiB each way, `MPI_Irecv`, `MPI_Isend` and `MPI_Waitall`: one of a
+//! hundred took 25 to 60 µs instead of 7, since the looks began anew with their shortest period.)
 //!
 //! Wake-ups in vain count, since they may be all that keeps the program from calling more often: on a core that a
 //! program and its watcher share, wake-ups took so much of the time that they did not end. (`mad bench delegation
@@ -90,6 +91,10 @@ pub(super) struct PollingMode<'a> {
     before: Rate,
     /// When the mode began, or the watcher found something in it that the program would not have found as soon.
     needed: Instant,
+    /// The last look has found something by chance: the next one comes soon, and sees whether the program still calls.
+    again: bool,
+    /// What the last look left to others.
+    left: u64,
     /// The sources that it polls, in polling mode.
     polling: Option<Polling<'a>>,
 }
@@ -101,14 +106,24 @@ impl<'a> PollingMode<'a> {
         unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 5_000, 0, 0, 0) };
         let visits = driver.background.visits.now();
         let (now, before) = (Instant::now(), Rate { calls: 0, time: PERIODS.0 });
-        PollingMode { driver, counted: now, visits, vain: 0, before, needed: now, polling: None }
+        PollingMode {
+            driver,
+            counted: now,
+            visits,
+            vain: 0,
+            before,
+            needed: now,
+            again: false,
+            left: 0,
+            polling: None,
+        }
     }
 
     /// When it is to look next, in polling mode.
     pub(super) fn next(&self) -> Option<Instant> {
-        self.polling
-            .as_ref()
-            .map(|_| self.counted + period(self.counted.saturating_duration_since(self.needed)))
+        let since = self.counted.saturating_duration_since(self.needed);
+        let period = if self.again { PERIODS.0 } else { period(since) };
+        self.polling.as_ref().map(|_| self.counted + period)
     }
 
     /// The watcher was woken, or its time has come, and it has looked, and `found` something: begins polling mode, or
@@ -118,7 +133,8 @@ impl<'a> PollingMode<'a> {
         let time = now - self.counted;
         let visits = self.driver.background.visits.now();
         let rate = Rate { calls: visits.wrapping_sub(self.visits), time };
-        if found && !rate.is_high() {
+        let by_chance = found && rate.is_high();
+        if found && !by_chance {
             self.needed = now;
         }
         let alone = found || time >= 4 * PERIODS.0 && self.polling.is_none();
@@ -128,6 +144,7 @@ impl<'a> PollingMode<'a> {
             return;
         }
         (self.counted, self.visits) = (now, visits);
+        self.again = by_chance && !self.again;
         let before = std::mem::replace(&mut self.before, rate);
         let polls = self.polling.is_some();
         let goes_on = if polls { !rate.is_rarer_than(before) } else { time < 4 * PERIODS.0 };
@@ -148,9 +165,12 @@ impl<'a> PollingMode<'a> {
         self.polling.as_ref().map_or(0, Polling::mask)
     }
 
-    /// Of that, what another thread polls at this moment.
-    pub(super) fn left_to_others(&self) -> u64 {
-        self.driver.pollers.shared(self.polls())
+    /// Of that, what is left to another thread, which polls it at this moment: not twice in a row, since that thread may have
+    /// no core; and not to an idle virtual processor, which leaves it to the watcher (`idle`).
+    pub(super) fn left_to_others(&mut self) -> u64 {
+        let shared = self.driver.pollers.shared(self.polls()) & !self.driver.idle.mask();
+        self.left = shared & !self.left;
+        self.left
     }
 }
 

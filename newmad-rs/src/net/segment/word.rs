@@ -138,7 +138,7 @@ pub(crate) fn call(word: &AtomicU32, kind: u32) -> Call {
 #[cold]
 #[inline(never)]
 fn take(word: &AtomicU32, mut now: u32, kind: u32) -> Call {
-    // A ring that is owed anyway is delayed by a tenth.
+    // Less than a third of a microsecond, where the ring takes several.
     for _ in 0..GRACE {
         std::hint::spin_loop();
         now = word.load(Ordering::Relaxed);
