@@ -314,15 +314,23 @@ fn a_long_send_leaves_the_bell_armed() {
     let (a, b, _manager) = pair();
     let bell = &a.inner().engine.doorbells.bells()[0];
     let long = 1 << 20;
-    for _ in 0..2 {
-        // It has come to wait at once.
-        let absence = &a.inner().engine.signals.absence;
-        absence.posts(1, true);
-        absence.leaves(2);
-        absence.waits(|| 3);
-    }
+    let limit = Instant::now() + Duration::from_secs(20);
+    let is_armed = || {
+        while !bell.is_armed() && Instant::now() < limit {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        bell.is_armed()
+    };
     for held in [false, true] {
+        for _ in 0..2 {
+            // It has come to wait at once.
+            let absence = &a.inner().engine.signals.absence;
+            absence.posts(1, true);
+            absence.leaves(2);
+            absence.waits(|| 3);
+        }
         let received = a.irecv(1, 1, vec![0; long]).unwrap();
+        assert!(is_armed());
         let (holds, is_held) = mpsc::channel();
         let sent = std::thread::scope(|scope| {
             let holder = scope.spawn(|| {
@@ -337,16 +345,12 @@ fn a_long_send_leaves_the_bell_armed() {
             }
             a.isend(1, 2, vec![1; long]).unwrap()
         });
-        let limit = Instant::now() + Duration::from_secs(20);
-        while !bell.is_armed() && Instant::now() < limit {
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        let is_armed = bell.is_armed();
+        let armed_again = is_armed();
         b.send(0, 1, &vec![1; long]).unwrap();
         assert_eq!(b.recv(0, 2, &mut vec![0; long]).unwrap().len, long);
         received.wait().unwrap();
         sent.wait().unwrap();
-        assert!(is_armed, "held: {held}");
+        assert!(armed_again, "held: {held}");
     }
     close(a, b);
 }

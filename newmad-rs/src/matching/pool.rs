@@ -21,7 +21,7 @@ pub(crate) const NONE: u32 = u32::MAX;
 const MOST: usize = (u32::MAX - 1) as usize;
 /// Bytes of a chunk, if its cells are smaller, and most of its cells.
 const CHUNK: usize = 64 * 1024;
-const CELLS: usize = 64;
+const CELLS: usize = 256;
 /// Sizes of the classes below the largest one. A message counts for an eighth of its cell at least: see `gate/config.rs`.
 const SMALLER: [usize; 5] = [64, 1024, 8192, 64 * 1024, 512 * 1024];
 /// Cells of each class that there are from the beginning.
@@ -93,15 +93,14 @@ pub(crate) struct Pool {
     /// Places in `cells` and in `chunks` whose memory was given back.
     spare_cells: Vec<u32>,
     spare_chunks: Vec<u32>,
-    /// How many chunks are idle.
+    /// How many chunks are idle, and where to look for one.
     idle: usize,
+    next: usize,
     classes: [Class; 6],
     bytes: usize,
     max: usize,
     /// The shortest and the longest message that found no cell; none if the first is longer.
     wanted: (usize, usize),
-    /// There was no room for more of what was wanted. While no chunk is idle either, a message takes what there is.
-    tight: bool,
 }
 
 /// No message has found no cell.
@@ -157,11 +156,11 @@ impl Pool {
             spare_cells: Vec::new(),
             spare_chunks: Vec::new(),
             idle: 0,
+            next: 0,
             classes: sizes.map(|size| Class { size, first: NONE, added: NONE, cells: 0 }),
             bytes: 0,
             max,
             wanted: NOTHING,
-            tight: false,
         };
         for (class, cells) in first_cells(&sizes).into_iter().enumerate() {
             pool.add_chunk(class, cells, true);
@@ -177,7 +176,8 @@ impl Pool {
     #[inline]
     pub(crate) fn take(&mut self, len: usize) -> Option<u32> {
         let class = self.class_of(len)?;
-        let Some(free) = free_in(&mut self.classes[class..], self.tight && self.idle == 0) else {
+        let tight = self.is_tight(class);
+        let Some(free) = free_in(&mut self.classes[class..], tight) else {
             self.wanted = (self.wanted.0.min(len), self.wanted.1.max(len));
             return None;
         };
@@ -225,7 +225,8 @@ impl Pool {
     /// Sees to a free cell for a message of that length.
     fn grow_for(&mut self, len: usize) -> bool {
         let Some(class) = self.class_of(len) else { return false };
-        if free_in(&mut self.classes[class..], self.tight && self.idle == 0).is_some() {
+        let tight = self.is_tight(class);
+        if free_in(&mut self.classes[class..], tight).is_some() {
             return true;
         }
         let Class { size, cells, .. } = self.classes[class];
@@ -235,8 +236,12 @@ impl Pool {
         }
         let more = more.min(self.room() / size).min(MOST - self.cells.len());
         self.add(class, more);
-        self.tight = more == 0;
         more > 0 || free_in(&mut self.classes[class..], true).is_some()
+    }
+
+    /// Whether there is no room for a cell of this class, and nothing to be given back.
+    fn is_tight(&self, class: usize) -> bool {
+        self.idle == 0 && self.room() < self.classes[class].size
     }
 
     /// Bytes up to the bound.
@@ -249,10 +254,12 @@ impl Pool {
         if self.idle == 0 {
             return;
         }
-        for number in 0..self.chunks.len() {
+        for _ in 0..self.chunks.len() {
             if self.idle == 0 || self.room() >= bytes {
                 break;
             }
+            let number = self.next % self.chunks.len();
+            self.next = number + 1;
             let chunk = &mut self.chunks[number];
             if !chunk.is_idle() {
                 continue;
