@@ -52,8 +52,12 @@ fn unfold(rec: &mut Recorder, folded: &Folded, sum: Place) {
 /// Recursive doubling: in round k one exchanges with the rank whose bit k is the other way. Few rounds: for short
 /// vectors. The order of ranks is kept.
 pub(super) fn doubling(rec: &mut Recorder, len: usize) {
-    let result = rec.output(0, len);
-    rec.copy(rec.input(0, len), result);
+    let (input, result) = (rec.input(0, len), rec.output(0, len));
+    // Where all take part in the first round the contribution leaves from where it is, and is not copied before.
+    let direct = rec.size.is_power_of_two() && rec.size > 1 && !rec.in_place();
+    if !direct {
+        rec.copy(input, result);
+    }
     if rec.size == 1 {
         return;
     }
@@ -64,6 +68,18 @@ pub(super) fn doubling(rec: &mut Recorder, len: usize) {
         for round in 0..folded.count.ilog2() {
             let other = me ^ 1 << round;
             let (peer, sum, buffer) = (folded.rank(other), places[0], places[1]);
+            if direct && round == 0 {
+                rec.send(peer, input);
+                if other < me {
+                    rec.recv(peer, buffer);
+                    rec.copy(input, result);
+                    rec.combine(buffer, result, Side::Right);
+                } else {
+                    rec.recv(peer, result);
+                    rec.combine(input, result, Side::Right);
+                }
+                continue;
+            }
             rec.send(peer, sum);
             rec.recv(peer, buffer);
             if other < me {
