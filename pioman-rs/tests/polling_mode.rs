@@ -18,6 +18,8 @@ struct Line {
     sent: AtomicBool,
     found: AtomicBool,
     patrols: AtomicUsize,
+    /// How often the watcher has armed.
+    arms: AtomicUsize,
 }
 
 impl Line {
@@ -49,6 +51,9 @@ unsafe impl Source for Line {
         Some(self.fd.as_raw_fd())
     }
     fn arm(&self) -> bool {
+        if std::thread::current().name() == Some("pioman-watch") {
+            self.arms.fetch_add(1, SeqCst);
+        }
         true
     }
     fn disarm(&self) {
@@ -63,7 +68,8 @@ fn who_calls_all_the_time_is_patrolled_and_what_it_leaves_behind_is_found() {
     // SAFETY: no pointers; the descriptor is ours.
     let fd = unsafe { OwnedFd::from_raw_fd(libc::eventfd(0, libc::EFD_NONBLOCK)) };
     let (sent, found) = (AtomicBool::new(false), AtomicBool::new(false));
-    let line = Arc::new(Line { fd, sent, found, patrols: AtomicUsize::new(0) });
+    let (patrols, arms) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let line = Arc::new(Line { fd, sent, found, patrols, arms });
     let manager = Manager::builder().mode(Mode::Smp).build().unwrap();
     let source = manager.add_source(line.clone()).unwrap();
     let until = Instant::now() + LIMIT;
@@ -77,10 +83,16 @@ fn who_calls_all_the_time_is_patrolled_and_what_it_leaves_behind_is_found() {
             }
         }
         // No call from here on. (On patrol nobody is armed.)
+        let arms = line.arms.load(SeqCst);
         line.sent.store(true, SeqCst);
         line.ring();
         while !line.found.load(SeqCst) {
             assert!(Instant::now() < until, "an event was left behind");
+            std::thread::yield_now();
+        }
+        // The patrol ends, since nobody calls.
+        while line.arms.load(SeqCst) == arms {
+            assert!(Instant::now() < until, "the patrol does not end");
             std::thread::yield_now();
         }
         line.sent.store(false, SeqCst);

@@ -133,10 +133,8 @@ impl<'a> PollingMode<'a> {
         let time = now - self.counted;
         let visits = self.driver.background.visits.now();
         let rate = Rate { calls: visits.wrapping_sub(self.visits), time };
-        // A short look is compared with the long one before, since chance rules the few calls that it sees.
-        let comes = rate.is_high() || self.again && !rate.is_rarer_than(self.before);
-        let (by_chance, found) = (found && comes, found && !comes);
-        if found {
+        let by_chance = found && rate.is_high();
+        if found && !by_chance {
             self.needed = now;
         }
         let alone = found || time >= 4 * PERIODS.0 && self.polling.is_none();
@@ -146,11 +144,8 @@ impl<'a> PollingMode<'a> {
             return;
         }
         (self.counted, self.visits) = (now, visits);
-        let before = self.before;
-        if !self.again {
-            self.before = rate;
-        }
         self.again = by_chance && !self.again;
+        let before = std::mem::replace(&mut self.before, rate);
         let polls = self.polling.is_some();
         let goes_on = if polls { !rate.is_rarer_than(before) } else { time < 4 * PERIODS.0 };
         let busy = goes_on && is_busy(polls, rate.calls, self.vain);
