@@ -143,7 +143,7 @@ impl<'a> Launcher<'a> {
                     }
                 }
             }
-            // This process may have had no core for a while: who is still there has closed its connection, and lives.
+            // A rank that has ended since has not just closed its connection. (The launcher may have had no core for a while.)
             self.reap();
             for index in 0..self.ranks.len() {
                 if self.ranks[index].closed.is_some_and(|at| at <= now) {

@@ -55,30 +55,36 @@ pub(crate) fn sendrecv(
         Some((from, tag)) => Some((from, tag, received.data()?)),
         None => None,
     };
-    let (Some((to, sendtag, sent)), Some((from, recvtag, into))) = (&to, &from) else {
-        return match (to, from) {
-            (Some((to, tag, sent)), _) => {
-                // SAFETY: the program leaves the elements alone during the call.
-                let sent = unsafe { sent.memory().trusted() };
-                comm.session.send_with(to, tag, sent, SendOptions::new())?;
-                Ok(Outcome::NO_PROC)
-            }
-            (None, Some((from, tag, into))) => Ok(forms::receive(comm, from, tag, &into)),
-            (None, None) => Ok(Outcome::NO_PROC),
-        };
-    };
+    match (to, from) {
+        (Some(out), Some(inward)) => exchange(comm, out, inward),
+        (Some((to, tag, sent)), None) => {
+            // SAFETY: the program leaves the elements alone during the call.
+            let sent = unsafe { sent.memory().trusted() };
+            comm.session.send_with(to, tag, sent, SendOptions::new())?;
+            Ok(Outcome::NO_PROC)
+        }
+        (None, Some((from, tag, into))) => Ok(forms::receive(comm, from, tag, &into)),
+        (None, None) => Ok(Outcome::NO_PROC),
+    }
+}
+
+/// Both messages.
+fn exchange(
+    comm: &Ref<Comm>,
+    (to, sendtag, sent): (u32, u64, Data),
+    (from, recvtag, into): (newmad::Origin, newmad::Tag, Data),
+) -> Result<Outcome, Fault> {
     // SAFETY: the program leaves the elements alone during the call.
     let bytes = unsafe { sent.memory().bytes() };
     if let Some(bytes) = bytes
-        && comm.session.send_lightly(*to, *sendtag, bytes)?
+        && comm.session.send_lightly(to, sendtag, bytes)?
     {
-        return Ok(forms::receive(comm, *from, *recvtag, into));
+        return Ok(forms::receive(comm, from, recvtag, &into));
     }
     // SAFETY: the program leaves the elements alone during the call; both requests are over before the data go.
     let (sent, memory) = unsafe { (sent.memory().trusted(), into.memory().trusted()) };
-    let [received, sent] =
-        comm.session.exchange((*from, *recvtag, memory), (*to, *sendtag, sent))?;
-    let mut outcome = Outcome::of_message(received, true, into, comm);
+    let [received, sent] = comm.session.exchange((from, recvtag, memory), (to, sendtag, sent))?;
+    let mut outcome = Outcome::of_message(received, true, &into, comm);
     if let Err(error) = sent {
         outcome.fault.get_or_insert(error.into());
     }

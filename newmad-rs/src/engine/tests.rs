@@ -322,13 +322,7 @@ fn a_long_send_leaves_the_bell_armed() {
         bell.is_armed()
     };
     for held in [false, true] {
-        for _ in 0..2 {
-            // It has come to wait at once.
-            let absence = &a.inner().engine.signals.absence;
-            absence.posts(1, true);
-            absence.leaves(2);
-            absence.waits(|| 3);
-        }
+        a.inner().engine.signals.absence.comes_at_once();
         let received = a.irecv(1, 1, vec![0; long]).unwrap();
         assert!(is_armed());
         let (holds, is_held) = mpsc::channel();

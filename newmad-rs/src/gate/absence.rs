@@ -121,6 +121,16 @@ impl Absence {
         self.short.load(Relaxed) == ENOUGH
     }
 
+    /// The program has come to wait at once, so often that it is expected to.
+    #[cfg(test)]
+    pub(crate) fn comes_at_once(&self) {
+        for _ in 0..ENOUGH {
+            self.posts(1, true);
+            self.leaves(2);
+            self.waits(|| 3);
+        }
+    }
+
     /// Whether the program has left a call that posts, and has not waited since.
     #[cfg(test)]
     pub(crate) fn is_away(&self) -> bool {

@@ -4,9 +4,9 @@
 //! submitted, the receiver when a receive gets it. While the difference is below the session's credit, short messages
 //! leave at once; beyond, they are announced, and wait with their sender as large ones do. So a flood costs its
 //! receiver cells for the credit, up to eight times as long, and a small cell for each announcement, all of which
-//! `NMAD_UNEXPECTED_MAX` bounds; and what comes behind the flood is not held up. The receiver tells its count in every `Ack` and `Probe`, and sends an `Ack` once
-//! half the credit is unreported, or too little is left for the largest eager message. The counts only grow, so a word
-//! that is lost is made good by the next.
+//! `NMAD_UNEXPECTED_MAX` bounds; and what comes behind the flood is not held up. The receiver tells its count in every
+//! `Ack` and `Probe`, and sends an `Ack` once half the credit is unreported, or too little is left for the largest eager
+//! message. The counts only grow, so a word that is lost is made good by the next.
 //!
 //! *A receiver that has received everything is sent more*, also when one thread plays both sides, and polls for
 //! neither: the word leaves with the receive that owes it, and a sender with less than a quarter of its credit left

@@ -71,6 +71,13 @@ struct Class {
     cells: usize,
 }
 
+impl Class {
+    /// The first of its free cells, of those that stay, or of the others.
+    fn free(&mut self, stays: bool) -> &mut u32 {
+        if stays { &mut self.first } else { &mut self.added }
+    }
+}
+
 /// Memory for some cells of one class. Those of the beginning stay.
 struct Chunk {
     memory: Box<[u8]>,
@@ -202,8 +209,7 @@ impl Pool {
         let class = &mut self.classes[usize::from(cell.class)];
         let chunk = &mut self.chunks[cell.chunk as usize];
         cell.claimed = None;
-        let free = if chunk.stays { &mut class.first } else { &mut class.added };
-        cell.next[0] = core::mem::replace(free, index);
+        cell.next[0] = core::mem::replace(class.free(chunk.stays), index);
         chunk.free += 1;
         self.idle += usize::from(chunk.is_idle());
     }
@@ -303,8 +309,7 @@ impl Pool {
         let mut memory = vec![0u8; size * cells].into_boxed_slice();
         let base = memory.as_mut_ptr();
         let chunk = self.spare_chunks.pop().unwrap_or(self.chunks.len() as u32);
-        let class_of_all = &mut self.classes[class];
-        let free = if stays { &mut class_of_all.first } else { &mut class_of_all.added };
+        let free = self.classes[class].free(stays);
         let mut indices = Vec::with_capacity(cells);
         for number in 0..cells {
             // SAFETY: inside the chunk, whose memory does not move with its box.
@@ -391,13 +396,7 @@ mod tests {
         assert_eq!(taken.len(), 8);
         assert!(pool.grow());
         let before = taken.len();
-        loop {
-            match pool.take(10_000) {
-                Some(cell) => taken.push(cell),
-                None if pool.grow() => {}
-                None => break,
-            }
-        }
+        taken.extend(fill(&mut pool, 10_000));
         assert!(taken.len() > before);
         assert!(pool.bytes <= 1 << 20);
         for cell in taken.drain(..) {

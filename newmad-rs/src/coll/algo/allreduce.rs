@@ -65,21 +65,21 @@ pub(super) fn doubling(rec: &mut Recorder, len: usize) {
     let mut places = [result, rec.scratch(len), rec.scratch(len)];
     let folded = fold(rec, places[0], places[2]);
     if let Some(me) = folded.me {
-        for round in 0..folded.count.ilog2() {
+        if direct {
+            let (other, buffer) = (me ^ 1, places[1]);
+            rec.send(other, input);
+            if other < me {
+                rec.recv(other, buffer);
+                rec.copy(input, result);
+                rec.combine(buffer, result, Side::Right);
+            } else {
+                rec.recv(other, result);
+                rec.combine(input, result, Side::Right);
+            }
+        }
+        for round in u32::from(direct)..folded.count.ilog2() {
             let other = me ^ 1 << round;
             let (peer, sum, buffer) = (folded.rank(other), places[0], places[1]);
-            if direct && round == 0 {
-                rec.send(peer, input);
-                if other < me {
-                    rec.recv(peer, buffer);
-                    rec.copy(input, result);
-                    rec.combine(buffer, result, Side::Right);
-                } else {
-                    rec.recv(peer, result);
-                    rec.combine(input, result, Side::Right);
-                }
-                continue;
-            }
             rec.send(peer, sum);
             rec.recv(peer, buffer);
             if other < me {

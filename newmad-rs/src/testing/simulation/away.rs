@@ -25,12 +25,7 @@ fn between_the_thresholds_a_message_is_announced_unless_its_sender_waits_or_is_a
     assert!(!is_announced(&mut cores, false));
     drop(in_a_call);
     assert!(is_announced(&mut cores, false));
-    for _ in 0..2 {
-        let absence = &cores[0].signals.absence;
-        absence.posts(1, true);
-        absence.leaves(2);
-        absence.waits(|| 3);
-    }
+    cores[0].signals.absence.comes_at_once();
     assert!(!is_announced(&mut cores, false));
     cores[0].away = 100;
     assert!(!is_announced(&mut cores, false));
