@@ -7,8 +7,12 @@
 //! | with a request | it is short, not far apart, and all pages are in memory: it is over when the call returns |
 //!
 //! System calls do the rest, and all that fails here: they say why. No bytes but those of the pieces change; holes between
-//! them may become zeros. What goes beyond the end of the file makes the file longer first, by its last byte, so no other
-//! rank's data are cut off; if the rest then fails, it stays as long.
+//! them may become zeros.
+//!
+//! A write by pages writes its last byte first, by a system call. The file is as long then, without a loss of others' data;
+//! if the rest fails, it stays as long. And nobody else's call is still making it longer: such a call shows the new length
+//! before it clears what was behind the old end (ext4), so the length alone does not say that stores are safe. The call waits
+//! for others that write, and those that come later clear nothing before their old end.
 //!
 //! A green thread uses pages that are in memory only, since it would block its kernel thread.
 
@@ -127,16 +131,18 @@ impl ByPages<'_> {
         if !are_close(len, begin, end) {
             return None;
         }
-        if file.metadata().ok()?.len() < end {
+        if !writes || only_resident {
             // Reads find out by system calls where the file ends.
-            let Buffer::From(bytes) = bytes else { return None };
-            if only_resident {
-                return None;
-            }
-            file.write_all_at(&bytes[bytes.len() - 1..], end - 1).ok()?;
+            file.metadata().ok().filter(|found| found.len() >= end)?;
         }
         let mut copy =
             Copy { mapped, file, end, only_resident: only_resident || !writes, part: None };
+        if only_resident {
+            copy.begin(begin, writes)?;
+        }
+        if let Buffer::From(bytes) = bytes {
+            file.write_all_at(&bytes[bytes.len() - 1..], end - 1).ok()?;
+        }
         let mut done = 0;
         for Extent { mut at, len } in view.extents(*position, len) {
             let end = at + len;
