@@ -29,6 +29,14 @@ use crate::error::Error;
 use crate::session::Inner;
 use crate::strategy::selection::check_caller;
 
+/// When a run ends that is begun.
+pub(super) enum Ends {
+    /// The caller waits for it.
+    InTheCall,
+    /// It goes on by itself, with buffers that the program has given up until then.
+    Later(Option<Box<dyn Any + Send>>),
+}
+
 impl Group {
     /// Records the plan and begins.
     ///
@@ -50,7 +58,7 @@ impl Group {
             Some(series) => (context.series_tag(series), false),
         };
         // SAFETY: the caller's promise.
-        Ok(unsafe { self.begin((plan, 0, &[]), next, operator, memory, kept) })
+        Ok(unsafe { self.begin((plan, 0, &[]), next, operator, memory, Ends::Later(kept)) })
     }
 
     fn choose(&self, task: &Task, operator: Option<&Operator>) -> Algorithm {
@@ -99,11 +107,18 @@ impl Group {
         (tag, listens): (u64, bool),
         operator: Option<&Operator>,
         memory: Memory,
-        kept: Option<Box<dyn Any + Send>>,
+        ends: Ends,
     ) -> Arc<Run> {
         let context = &self.context;
+        let (waits, kept) = match ends {
+            Ends::InTheCall => (true, None),
+            Ends::Later(kept) => (false, kept),
+        };
         // SAFETY: the caller's promise.
         let run = unsafe { Run::new(context, plan, operator.cloned(), tag, memory, kept) };
+        if waits {
+            run.is_awaited();
+        }
         context.add(run.clone());
         if context.failure.get().is_some() {
             run.fail(); // it came too late for the thread that revoked the group
@@ -218,7 +233,7 @@ impl Group {
         let looking = session.engine.looking(&session.manager);
         let _waits = session.engine.signals().absence.waiting();
         // SAFETY: the caller's promise, and `Borrowed` waits.
-        let run = unsafe { self.begin(plan, next, operator, memory, None) };
+        let run = unsafe { self.begin(plan, next, operator, memory, Ends::InTheCall) };
         let borrowed = Borrowed(&run);
         run.wait(&run.over, looking);
         std::mem::forget(borrowed);

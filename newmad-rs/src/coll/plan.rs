@@ -131,6 +131,11 @@ impl Progress {
         self.ready.pop_front()
     }
 
+    /// Whether there is a step that can be started.
+    pub(crate) fn has_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
     /// Steps that were taken and cannot be started yet.
     pub(crate) fn put_back(&mut self, steps: Vec<u32>) {
         self.ready.extend(steps);

@@ -4,7 +4,9 @@
 //! for something, a kernel thread of the library's; see [`crate::callback`]), which leaves the step and has the plan
 //! carried on: by itself, or by the thread that is at it already ([`DelegationLock`]). So the next messages go out at
 //! once, whatever the program does, and one that waits pushes too, since it polls. After [`BUDGET`] bytes of combining
-//! and copying the rest is left to a light task, so that a passing thread is not held up for long.
+//! and copying the rest is left to a light task, so that a passing thread is not held up for long; unless a thread waits
+//! for the run: it has nothing else to do, and the task woke the watcher, beside it or on its core (`MPI_Alltoall` of
+//! 1 MiB, 2 ranks: 190 µs, now 140).
 //!
 //! # Ownership
 //! Handles, and every request under way, have a count of the [`Run`]. So its memory stays until the engine has done
@@ -19,8 +21,8 @@ use std::any::Any;
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::{NonNull, null_mut};
-use std::sync::atomic::AtomicPtr;
 use std::sync::atomic::Ordering::{AcqRel, Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicPtr};
 use std::sync::{Arc, OnceLock, Weak};
 use std::task::Waker;
 use std::time::Instant;
@@ -56,6 +58,8 @@ pub(crate) struct Run {
     pub(super) told: Completion,
     /// Nothing is under way any more.
     pub(super) over: Completion,
+    /// A thread waits for it, or will at once.
+    awaited: AtomicBool,
     pub(super) outcome: OnceLock<Result<(), Failure>>,
     /// What a panicking operator said.
     pub(super) panic: KernelMutex<Option<Box<dyn Any + Send>>>,
@@ -227,6 +231,7 @@ impl Run {
         Arc::new_cyclic(|run| Run {
             told: Completion::new(),
             over: Completion::new(),
+            awaited: AtomicBool::new(false),
             outcome: OnceLock::new(),
             panic: KernelMutex::new(None),
             kept: KernelMutex::new(kept),
@@ -252,6 +257,11 @@ impl Run {
         })
     }
 
+    /// The caller waits for it.
+    pub(super) fn is_awaited(&self) {
+        self.awaited.store(true, Relaxed);
+    }
+
     /// Begins, or goes on.
     pub(super) fn go(&self) {
         self.work.delegate(GO);
@@ -269,6 +279,7 @@ impl Run {
     /// Waits for one of its two ends. The caller is `looking`, or not.
     pub(crate) fn wait(&self, end: &Completion, looking: Option<Looking<'_>>) {
         let _open = self.context.session.waits();
+        self.is_awaited();
         if looking.is_none() {
             budget::spend();
         }
@@ -327,7 +338,7 @@ impl Delegated for Work {
             if self.failed {
                 break;
             }
-            if spent > BUDGET && self.hand_on(&run) {
+            if spent > BUDGET && self.progress.has_ready() && self.hand_on(&run) {
                 break;
             }
             let Some(step) = self.progress.take() else { break };
@@ -489,8 +500,11 @@ impl Work {
         }
     }
 
-    /// Leaves the rest to a light task; false if no thread would take it.
+    /// Leaves the rest to a light task; false if no thread would take it, or one waits for the run.
     fn hand_on(&mut self, run: &Arc<Run>) -> bool {
+        if run.awaited.load(Relaxed) {
+            return false;
+        }
         let manager = &run.context.session.manager;
         // Elsewhere tasks are run in waits only, and a waiting thread may sleep.
         if manager.mode() != marcel::Mode::Smp || !manager.points().block {

@@ -39,7 +39,7 @@ impl<D: Driver> Core<D> {
     fn is_waited_for(&self, request: Ref) -> bool {
         request.is_waiting()
             || self.signals.waiters.load(Ordering::Relaxed) > 0
-            || self.signals.absence.is_expected_to_be_short()
+            || self.signals.absence.is_there()
     }
 
     /// The rail over which a large message could be copied from or to a peer's memory.

@@ -17,7 +17,7 @@ use crate::wire::{Header, Kind, MAX_RAILS, PUT, REFUSED, TO_RECEIVER};
 impl<D: Driver> Core<D> {
     #[inline]
     fn limits(&self, to: u32) -> Limits {
-        let waits = self.signals.absence.is_expected_to_be_short();
+        let waits = self.signals.absence.is_there();
         Limits { mtu: self.gates[to as usize].mtu, threshold: self.gates.threshold, waits }
     }
 

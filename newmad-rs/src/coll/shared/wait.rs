@@ -8,6 +8,7 @@ use pioman::Point;
 use crate::coll::board::Board;
 use crate::coll::group::Group;
 use crate::coll::memory::Memory;
+use crate::coll::pending::Ends;
 use crate::coll::recorder::Recorder;
 use crate::error::Error;
 use crate::net::segment::notice::Words;
@@ -120,7 +121,13 @@ impl Group {
             // It goes on by itself.
             // SAFETY: the plan has no memory.
             drop(unsafe {
-                self.begin((Arc::new(send.plan()), 0, &[]), (tag, false), None, nothing(), None)
+                self.begin(
+                    (Arc::new(send.plan()), 0, &[]),
+                    (tag, false),
+                    None,
+                    nothing(),
+                    Ends::Later(None),
+                )
             });
         }
     }
