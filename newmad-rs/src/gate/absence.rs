@@ -112,7 +112,12 @@ impl Absence {
 
     /// Whether a program that posts now is in a call that waits, or is expected to make one at once.
     pub(crate) fn is_there(&self) -> bool {
-        self.is_expected_to_be_short() || self.waiting.load(Relaxed) > 0
+        self.is_expected_to_be_short() || self.is_in_call()
+    }
+
+    /// Whether the program is in a call that waits for what it posts.
+    pub(crate) fn is_in_call(&self) -> bool {
+        self.waiting.load(Relaxed) > 0
     }
 
     /// Whether a program that posts now is expected to wait at once.

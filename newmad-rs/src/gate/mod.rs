@@ -27,6 +27,7 @@ pub(crate) mod config;
 pub(crate) mod credit;
 pub(crate) mod gates;
 pub(crate) mod lease;
+pub(crate) mod pace;
 pub(crate) mod rail;
 pub(crate) mod ranks;
 pub(crate) mod route;
@@ -39,6 +40,7 @@ use crate::collect::lease::Lessor;
 use crate::error::Cause;
 use crate::gate::credit::Credit;
 use crate::gate::lease::InlineLease;
+use crate::gate::pace::Pace;
 use crate::gate::route::Route;
 use crate::matching::pool::NONE;
 use crate::net::reliable::Reliability;
@@ -132,6 +134,8 @@ pub(crate) struct Gate {
     pub(crate) credit: Credit,
     /// Receives whose message comes, or may come, over the large track.
     pub(crate) large_expected: usize,
+    /// By which way long messages came fastest.
+    pub(crate) pace: Pace,
     /// What short messages need that leave beside the engine.
     pub(crate) lease: Lessor<InlineLease>,
     /// What decides about its packets.
@@ -175,6 +179,7 @@ impl Gate {
             reliability: Reliability::new(),
             credit: Credit::default(),
             large_expected: 0,
+            pace: Pace::default(),
             lease: Lessor::new(),
             strategy: Selection::new(Arc::new(default::Default)),
             held: 0,

@@ -8,14 +8,14 @@
 //! | `Inline` | the sender's call gives them to the driver at once | short messages with nothing before them |
 //! | `Eager` | packets of the small track, without asking | short messages that wait, or are scattered |
 //! | `Rendezvous` | nothing yet: the message is announced, and its receiver chooses one of the next four | long messages, synchronous ones, floods |
-//! | `Get` | the receiver copies from the sender's memory | the receiver waits, or neither side does |
+//! | `Get` | the receiver copies from the sender's memory | the receiver waits, or neither side does; both wait, and it is faster |
 //! | `Read` | the receiver's adapter reads from the sender's memory | long messages over adapters that can |
 //! | `Put` | the sender copies into the receiver's memory | the sender alone waits |
-//! | `Fragments` | pieces over the large tracks of all open links | both sides wait; no memory can be reached |
+//! | `Fragments` | pieces over the large tracks of all open links | both sides wait, and it is faster; no memory can be reached |
 //!
-//! *The copier is the side that waits*, so that a side that computes is not slowed by the copy. One copy by the kernel
-//! takes two to five times as long as two at once through the cache, which both sides make as long as both wait; but it
-//! needs one side only. Inside one process one plain copy is the best. One side that stops waiting in the middle makes
+//! *The copier is the side that waits*, so that a side that computes is not slowed by the copy. If both wait, one copy by the
+//! kernel takes from a quarter to five times as long as two at once through the cache, as the machine has it: that is
+//! measured, for each peer ([`pace`](crate::gate::pace)). Inside one process one plain copy is the best. One side that stops waiting in the middle makes
 //! fragments slow, not wrong.
 
 /// How a message moves; see the module.
@@ -61,13 +61,15 @@ pub(crate) enum Known {
         sender_waits: bool,
         /// A thread of the sender's would copy its part.
         sender_copies: bool,
+        /// What is faster if both copy, by what was measured: [`Protocol::Get`] or [`Protocol::Fragments`].
+        faster: Protocol,
     },
     /// Its copy is about to begin, or to go on.
     Copying {
         by: Protocol,
         moved: usize,
         total: usize,
-        /// A thread of either side would copy its part.
+        /// A thread of either side would copy its part, which would be faster.
         both_copy: bool,
     },
 }
@@ -108,6 +110,13 @@ pub(crate) fn choose(known: Known) -> Choice {
         Known::Matched { reachable: false, .. } => {
             (Fragments, "fragments: no memory can be reached")
         }
+        Known::Matched {
+            receiver_copies: true,
+            sender_copies: true,
+            readable: true,
+            faster: Get,
+            ..
+        } => (Get, "get: both sides wait, and it has been faster"),
         Known::Matched { receiver_copies: true, sender_copies: true, .. } => {
             (Fragments, "fragments: both sides wait")
         }
@@ -177,6 +186,7 @@ mod tests {
                     receiver_copies,
                     sender_waits,
                     sender_copies,
+                    faster: Fragments,
                 };
             let known = |same_process, reachable, readable, scattered| {
                 matched(same_process, reachable, no, readable, scattered)
@@ -209,6 +219,30 @@ mod tests {
             };
             assert_eq!(choose(known(no, yes, yes, yes)), pieces);
         }
+    }
+
+    #[test]
+    fn what_has_been_faster_is_taken_if_both_sides_wait_and_the_memory_can_be_read() {
+        let matched = |faster, readable, sender_copies| {
+            choose(Known::Matched {
+                same_process: false,
+                reachable: true,
+                adapter_reads: false,
+                readable,
+                scattered: false,
+                receiver_waits: true,
+                receiver_copies: true,
+                sender_waits: sender_copies,
+                sender_copies,
+                faster,
+            })
+        };
+        let get = (Get, "get: both sides wait, and it has been faster");
+        let fragments = (Fragments, "fragments: both sides wait");
+        assert_eq!(matched(Get, true, true), get);
+        assert_eq!(matched(Fragments, true, true), fragments);
+        assert_eq!(matched(Get, false, true), fragments);
+        assert_eq!(matched(Fragments, true, false).0, Get);
     }
 
     #[test]

@@ -16,6 +16,7 @@
 use std::sync::atomic::Ordering;
 
 use crate::error::Cause;
+use crate::gate::pace::Kind;
 use crate::gate::rail::Rail;
 use crate::matching::Source;
 use crate::memory::span::Span;
@@ -25,6 +26,7 @@ use crate::proto::core::Core;
 use crate::proto::events::EventKind;
 use crate::proto::life::Why;
 use crate::request::{Op, Outcome, Owes, Place, Ref};
+use crate::sys::now_ns;
 use crate::trace;
 use crate::wire::{Header, Malformed, PUT, READ, TO_RECEIVER};
 
@@ -47,10 +49,41 @@ impl<D: Driver> Core<D> {
         self.gates.reach(peer).and_then(|rail| self.gates.rails.get(rail))
     }
 
+    /// Whether fragments are faster for a message that is being copied, if both sides wait.
+    fn fragments_are_faster(&self, request: Ref, peer: u32) -> bool {
+        let pace = &self.gates[peer as usize].pace;
+        let usual = || {
+            Kind::of(request.total.get()).is_none_or(|kind| pace.usual(kind) == Protocol::Fragments)
+        };
+        // What is measured goes the way that was chosen.
+        !self.sends_too(request) && !pace.measures(request.id.get()) && usual()
+    }
+
+    /// Whether this side receives that message, and a long one of its own is under way.
+    fn sends_too(&self, request: Ref) -> bool {
+        request.op == Op::Recv && self.table.has_sends()
+    }
+
+    /// By which way a message comes faster from that peer, if both sides wait, or are expected to at once. It may be measured.
+    fn faster(&mut self, request: Ref, peer: u32) -> Protocol {
+        if self.sends_too(request) {
+            return Protocol::Get;
+        }
+        let len = request.total.get();
+        // A program that is only expected would have its own posts in the times, and must not copy before it has posted.
+        let waits = request.is_waiting() || self.signals.absence.is_in_call();
+        let Some(kind) = Kind::of(len).filter(|_| waits) else { return Protocol::Fragments };
+        let pace = &mut self.gates[peer as usize].pace;
+        let way = pace.choose(kind);
+        pace.begins(request.id.get(), kind, way, len, now_ns());
+        way
+    }
+
     /// What is known of a copy that is about to begin, or to go on.
     fn copying(&self, request: Ref, peer: u32) -> Known {
         let both_copy = self.is_waited_for(request)
-            && self.copying_rail(peer).is_some_and(|rail| rail.driver.copies_too(peer, false));
+            && self.copying_rail(peer).is_some_and(|rail| rail.driver.copies_too(peer, false))
+            && self.fragments_are_faster(request, peer);
         let by = if request.op == Op::Recv { Protocol::Get } else { Protocol::Put };
         Known::Copying { by, moved: request.moved.get(), total: request.total.get(), both_copy }
     }
@@ -86,24 +119,31 @@ impl<D: Driver> Core<D> {
             return;
         }
         let rail = self.copying_rail(from);
+        let receiver_copies = self.is_waited_for(request);
+        let sender_copies = rail.is_some_and(|rail| rail.driver.copies_too(from, sender_waits));
+        // A scattered sender has no address.
+        let readable = addr != 0 && request.has_long_runs();
+        let both = from != self.process && receiver_copies && sender_copies && readable;
+        let faster = if both { self.faster(request, from) } else { Protocol::Fragments };
+        let rail = self.copying_rail(from);
         let (protocol, why) = choose(Known::Matched {
             same_process: from == self.process,
             reachable: rail.is_some(),
             adapter_reads: rail.is_none() && self.reading_rail(from, request.total.get()).is_some(),
-            // A scattered sender has no address.
-            readable: addr != 0 && request.has_long_runs(),
+            readable,
             scattered: request.is_scattered(),
             receiver_waits: request.is_waiting(),
-            receiver_copies: self.is_waited_for(request),
+            receiver_copies,
             sender_waits,
-            sender_copies: rail.is_some_and(|rail| rail.driver.copies_too(from, sender_waits)),
+            sender_copies,
+            faster,
         });
         let names = || (self.gates.own(request.mine.get()), source.rank);
         trace::chosen(names, (request.matched.get(), len), why);
         match protocol {
             Protocol::Get => {
                 self.copies.push(request, Place::Copies);
-                if from != self.process && self.is_waited_for(request) {
+                if from != self.process && receiver_copies && !both {
                     self.grace = GRACE;
                 }
             }
@@ -182,12 +222,14 @@ impl<D: Driver> Core<D> {
             self.conceal(request);
             trace::sent(|| self.gates.own(request.mine.get()), request);
         }
+        let id = request.id.get();
         self.table.remove(request);
         match request.op {
             Op::Recv => {
                 let gate = &mut self.gates[request.gate.get() as usize];
                 gate.unexpect_data(request);
                 gate.ignore_arrivals(request);
+                gate.pace.ends(id, now_ns);
                 let number = trace::announced(request.remote_id.get());
                 self.received(request, request.source.get(), request.message.get(), number);
             }
@@ -266,6 +308,7 @@ impl<D: Driver> Core<D> {
         let message = (request.matched.get(), request.total.get());
         let partner = request.partner();
         trace::chosen(|| (self.gates.own(request.mine.get()), partner), message, why);
+        self.gates[peer as usize].pace.forget(request.id.get());
         request.moved.set(0);
         match request.op {
             Op::Recv => self.ask_for_data(request),

@@ -10,19 +10,27 @@ const CHAINS: usize = 256;
 pub(crate) struct Table {
     chains: Box<[Option<Ref>]>,
     last: u64,
+    /// How many of them are sends.
+    sends: usize,
 }
 
 impl Table {
     pub(crate) fn new() -> Table {
-        Table { chains: vec![None; CHAINS].into_boxed_slice(), last: 0 }
+        Table { chains: vec![None; CHAINS].into_boxed_slice(), last: 0, sends: 0 }
     }
 
     /// Gives the request a number.
     pub(crate) fn insert(&mut self, request: Ref) {
         self.last += 1;
+        self.sends += usize::from(request.op == Op::Send);
         request.id.set(self.last);
         let chain = &mut self.chains[self.last as usize % CHAINS];
         request.chain.set(chain.replace(request));
+    }
+
+    /// Whether a send has a number: a message of this side's was announced, and is not over.
+    pub(crate) fn has_sends(&self) -> bool {
+        self.sends > 0
     }
 
     /// The request with that number, which is of that kind and with that process.
@@ -49,6 +57,7 @@ impl Table {
         if id == 0 {
             return;
         }
+        self.sends -= usize::from(request.op == Op::Send);
         let chain = &mut self.chains[id as usize % CHAINS];
         if *chain == Some(request) {
             *chain = request.chain.take();
