@@ -5,7 +5,7 @@ pub trait Hook: Send + Sync {
     /// More ranks have failed: see [`Session::failed_ranks`](crate::Session::failed_ranks).
     fn failed(&self);
 
-    /// The messages of this key are revoked. Called once for each key.
+    /// The messages of this key are revoked. Called at least once for each key, perhaps by two threads at a time.
     fn revoked(&self, key: u64);
 }
 

@@ -104,13 +104,14 @@ impl Session {
         Ok(Agreement { session: self.clone(), decided })
     }
 
-    /// Revokes the messages of this key: the hooks of these ranks are called, this one's at once.
+    /// Revokes the messages of this key: the hooks of these ranks are called. At the return the others have been sent word, and
+    /// this rank's hook has been called.
     ///
     /// # Blocking
     /// No.
     pub fn revoke(&self, key: u64, members: &[u32]) {
         listener::start(self.inner());
-        Service::of(self.inner()).revoke(self.inner(), key, members);
+        Service::of(self.inner()).revoke(self.inner(), key, members, true);
     }
 
     /// Whether the messages of this key are revoked, as far as this process knows.

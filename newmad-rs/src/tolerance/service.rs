@@ -2,7 +2,7 @@
 //!
 //! The lock is held for the protocol's steps only. Messages are sent, and the layer above is called, without it.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -58,7 +58,8 @@ struct State {
     /// Those that a member may still ask for.
     instances: BTreeMap<Name, Instance>,
     waiting: HashMap<Name, Arc<Decided>>,
-    revoked: HashSet<u64>,
+    /// Keys that are revoked. True: the other members and the layer above have been told.
+    revoked: HashMap<u64, bool>,
     closed: bool,
 }
 
@@ -173,7 +174,7 @@ impl Service {
         match wire::decode(bytes) {
             // From a process of another version, if at all.
             None => {}
-            Some(Word::Revoke { key, members }) => self.revoke(inner, key, &members),
+            Some(Word::Revoke { key, members }) => self.revoke(inner, key, &members, false),
             Some(Word::Agreement { key, number, message }) => {
                 self.hear(inner, from, (key, number), message);
             }
@@ -233,13 +234,16 @@ impl Service {
         }
     }
 
-    /// Revokes the messages of a key, unless that was done before.
-    pub(super) fn revoke(&self, inner: &Arc<Inner>, key: u64, members: &[u32]) {
+    /// Revokes the messages of a key, unless that was done before. `ours`: the program calls this, and relies at its return
+    /// on what is done here. So it does not leave that to a thread that has begun. All of it may be done twice.
+    pub(super) fn revoke(&self, inner: &Arc<Inner>, key: u64, members: &[u32], ours: bool) {
         let to = {
             let mut state = self.state.lock();
-            if state.closed || !state.revoked.insert(key) {
+            let known = state.revoked.get(&key).copied();
+            if state.closed || known == Some(true) || (known.is_some() && !ours) {
                 return;
             }
+            state.revoked.insert(key, false);
             let own = inner.rank();
             let lives =
                 |rank: &u32| *rank != own && *rank < inner.size() && !state.ended.contains(rank);
@@ -251,10 +255,11 @@ impl Service {
         if let Some(hook) = self.hook.get() {
             hook.revoked(key);
         }
+        self.state.lock().revoked.insert(key, true);
     }
 
     pub(super) fn is_revoked(&self, key: u64) -> bool {
-        self.state.lock().revoked.contains(&key)
+        self.state.lock().revoked.contains_key(&key)
     }
 
     /// Begins to leave; `None`: no rank has to do with this one's agreements.
