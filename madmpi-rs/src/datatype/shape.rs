@@ -343,11 +343,24 @@ impl Drop for Shape {
 }
 
 impl Envelope {
-    /// The row that all elements of its types are of, if it is the same.
+    /// The row that all elements of its types are of, if it is the same. Where there are no elements, that of a type.
     fn element(&self) -> Option<u8> {
-        let mut of_data = self.types.iter().filter(|shape| shape.part.size > 0);
-        let first = of_data.next()?.element?;
-        of_data.all(|shape| shape.element == Some(first)).then_some(first)
+        let sized = || self.types.iter().enumerate().filter(|(_, shape)| shape.part.size > 0);
+        let mut of_data = sized().filter(|&(block, _)| self.has_elements(block));
+        let Some((_, first)) = of_data.next() else { return sized().next()?.1.element };
+        let first = first.element?;
+        of_data.all(|(_, shape)| shape.element == Some(first)).then_some(first)
+    }
+
+    /// Whether the block of that type has elements: those of a struct have lengths, which follow the number of blocks.
+    fn has_elements(&self, block: usize) -> bool {
+        if self.combiner != MPI_COMBINER_STRUCT {
+            return true;
+        }
+        match self.large {
+            true => self.counts.get(block + 1).is_some_and(|&len| len > 0),
+            false => self.integers.get(block + 1).is_some_and(|&len| len > 0),
+        }
     }
 
     /// Begins the envelope of a combiner, made by a function for large counts or not.
