@@ -63,6 +63,8 @@ impl Layout<'_> {
                 let place = |rank: u32| first.count.wrapping_mul(rank.into());
                 (0..ranks).map(|rank| first.part(place(rank), first.count).checked()).collect()
             }
+            // Without a rank there need not be a buffer.
+            Layout::Same(_) if ranks == 0 => Ok(Vec::new()),
             Layout::Same(buffer) => Ok(vec![buffer.elements()?.checked()?; ranks as usize]),
             Layout::Described { blocks, .. } => blocks(ranks),
         }
