@@ -17,9 +17,9 @@ use crate::handle::Ref;
 use crate::request::{Operation, Outcome, new_operation};
 
 /// Gives the program the decision.
-fn agreed(agreement: &Agreement, flag: Out<c_int>) -> Result<(), Fault> {
+fn agreed(comm: &Comm, agreement: &Agreement, flag: Out<c_int>) -> Result<(), Fault> {
     let decision = agreement.wait()?;
-    out(flag, "flag", decision.flags as c_int)?;
+    out(flag, "flag", comm.agreed_flags(decision.flags))?;
     if decision.acknowledged {
         return Ok(());
     }
@@ -106,13 +106,13 @@ mpi! {
     }
 
     fn MPIX_Comm_agree(comm: MPI_Comm, flag: InOut<c_int>) on comm {
-        agreed(&comm.agree(read(flag, "flag")?)?, flag.into())
+        agreed(&comm, &comm.agree(read(flag, "flag")?)?, flag.into())
     }
 
     fn MPIX_Comm_iagree(comm: MPI_Comm, flag: InOut<c_int>, request: Out<MPI_Request>) on comm {
         let (begun, place) = (comm.agree(read(flag, "flag")?)?, Place(flag.into()));
         let agreement = begun.clone();
-        let finish = Box::new(move |_: &Comm| agreed(&agreement, place.get()));
+        let finish = Box::new(move |comm: &Comm| agreed(comm, &agreement, place.get()));
         request.make(|| self::request(&comm, begun, finish))
     }
 

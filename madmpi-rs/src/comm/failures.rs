@@ -21,6 +21,10 @@ use super::{Comm, Parts, TAG_UB, bad_tag};
 use crate::error::Fault;
 use crate::group::Group;
 
+/// In the flags of an agreement: those of the first of two sides, or of the one that there is. The upper half has the second
+/// side's.
+const FIRST: u64 = 0xffff_ffff;
+
 impl Told for Comm {
     fn failed(&self) {
         self.look_at_failures();
@@ -190,18 +194,31 @@ impl Comm {
         bad_tag(tag, or)
     }
 
-    /// Begins an agreement on the bits that all have set.
+    /// Begins an agreement on the bits that all have set; of two sides, on those of each side.
     ///
     /// # Errors
     /// None that are known.
     pub(crate) fn agree(&self, flags: c_int) -> Result<Agreement, Fault> {
-        self.begin(flags as u32, 0)
+        let flags = u64::from(flags as u32);
+        self.begin(if self.is_second() { flags << 32 | FIRST } else { flags | !FIRST }, 0)
     }
 
-    fn begin(&self, flags: u32, offer: u32) -> Result<Agreement, Fault> {
+    /// What the flags of a decision tell this side: those of its own processes, or of the other side if there is one.
+    pub(crate) fn agreed_flags(&self, flags: u64) -> c_int {
+        let of_second = self.remote.is_some() && !self.is_second();
+        (if of_second { flags >> 32 } else { flags }) as c_int
+    }
+
+    /// Whether this is the second of two sides, as in [`super::Agreement::of_comm`].
+    fn is_second(&self) -> bool {
+        let first = |remote: &Arc<Group>| remote.process(0) < self.group.process(0);
+        self.remote.as_ref().is_some_and(first)
+    }
+
+    fn begin(&self, flags: u64, offer: u32) -> Result<Agreement, Fault> {
         self.failures.marked.store(true, Ordering::Release);
         let acknowledged = self.acknowledged();
-        let said = Contribution { flags: flags.into(), offer: offer.into(), acknowledged };
+        let said = Contribution { flags, offer: offer.into(), acknowledged };
         Ok(self.session.agree(self.key(), &self.processes(), said)?)
     }
 
