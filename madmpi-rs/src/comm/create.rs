@@ -150,11 +150,11 @@ impl Comm {
     /// different tags.
     ///
     /// # Errors
-    /// As [`Comm::twin`].
+    /// As [`Comm::twin`]; the communicator is revoked.
     pub(crate) fn create_alone(&self, group: &Arc<Group>, tag: c_int) -> Result<Arc<Comm>, Fault> {
         let key = u64::from(self.context) << 32 | tag as u64;
-        let members = self.session.group_with_key(group.members(), key)?;
-        let context = Agreement::of_group(&members, &self.circle.contexts).agree()?;
+        let members = self.end_with_this(self.session.group_with_key(group.members(), key)?)?;
+        let context = Agreement::of_group(&members.group, &self.circle.contexts).agree()?;
         let (circle, errhandler) = (self.circle.clone(), self.errhandler());
         let group = self.group.with(group.members().to_vec());
         Comm::new(Parts { circle, context, group, remote: None, errhandler })

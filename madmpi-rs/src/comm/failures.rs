@@ -41,6 +41,18 @@ pub(crate) struct Shrinking {
     offer: Offer,
 }
 
+/// A group that is over when the communicator is revoked: see [`Comm::end_with_this`].
+pub(super) struct EndsWithComm<'a> {
+    comm: &'a Comm,
+    pub(super) group: Arc<newmad::coll::Group>,
+}
+
+impl Drop for EndsWithComm<'_> {
+    fn drop(&mut self) {
+        self.comm.making.lock().retain(|group| !Arc::ptr_eq(group, &self.group));
+    }
+}
+
 impl Comm {
     /// It was made, and newmad may tell of it.
     pub(super) fn was_made(&self) {
@@ -178,10 +190,36 @@ impl Comm {
         self.tags.store(0, Ordering::Relaxed);
         self.session.ban_revoked(self.all());
         // A group that is being made sees the store above.
-        let _one = self.making.lock();
-        for group in [&self.collectives, &self.union, &self.checking] {
-            group.get().into_iter().for_each(newmad::coll::Group::revoke);
+        let making = self.making.lock();
+        let kept = [&self.collectives, &self.union, &self.checking];
+        let kept = kept.into_iter().filter_map(|group| group.get());
+        kept.chain(making.iter().map(|group| &**group)).for_each(newmad::coll::Group::revoke);
+    }
+
+    /// # Errors
+    /// It is revoked.
+    pub(crate) fn check_not_revoked(&self) -> Result<(), Fault> {
+        if self.is_revoked() {
+            return Err(newmad::Error::ContextRevoked.into());
         }
+        Ok(())
+    }
+
+    /// A group of the communicator's processes that a call makes for itself: it ends when the communicator is revoked.
+    ///
+    /// # Errors
+    /// The communicator is revoked.
+    pub(super) fn end_with_this(
+        &self,
+        group: newmad::coll::Group,
+    ) -> Result<EndsWithComm<'_>, Fault> {
+        let group = Arc::new(group);
+        let mut making = self.making.lock();
+        // A revocation that comes later finds it in the list.
+        self.check_not_revoked()?;
+        making.push(group.clone());
+        drop(making);
+        Ok(EndsWithComm { comm: self, group })
     }
 
     /// The fault of a call with this tag: the communicator is revoked, or there is no such tag.

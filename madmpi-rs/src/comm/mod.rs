@@ -82,7 +82,8 @@ pub(crate) struct Comm {
     collectives: OnceLock<newmad::coll::Group>,
     union: OnceLock<newmad::coll::Group>,
     checking: OnceLock<newmad::coll::Group>,
-    making: KernelMutex<()>,
+    /// Groups that a call makes for itself and a revocation ends. The lock is held while one of the three above is made.
+    making: KernelMutex<Vec<Arc<newmad::coll::Group>>>,
     numbers: Arc<series::Numbers>,
     /// Tags of programs are below this: [`TAG_UB`] and one, and 0 once the communicator is revoked.
     tags: AtomicU32,
@@ -257,7 +258,7 @@ impl Comm {
             collectives: OnceLock::new(),
             union: OnceLock::new(),
             checking: OnceLock::new(),
-            making: KernelMutex::new(()),
+            making: KernelMutex::default(),
             numbers: Arc::default(),
             tags: AtomicU32::new(TAG_UB as u32 + 1),
             failures: registry::Failures::default(),
