@@ -29,7 +29,10 @@ pub(crate) struct Exchange {
 }
 
 impl Exchange {
+    /// # Errors
+    /// The communicator is revoked; a message cannot be submitted.
     pub(super) fn start(&self) -> Result<Arc<dyn Operation>, Fault> {
+        self.comm.check_not_revoked()?;
         let mut messages = Messages::new(&self.comm, StatusOf::Nothing);
         let tag = |lane: u32| self.comm.exchange_tag(self.series, lane);
         for Message { process, lane, elements } in &self.receives {

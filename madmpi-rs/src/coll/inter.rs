@@ -103,7 +103,7 @@ fn exchange(comm: &Ref<Comm>, receives: Vec<Message>, sends: Vec<Message>) -> Pl
 
 pub(super) fn bcast(comm: &Ref<Comm>, buffer: Choice, root: c_int) -> Result<Plan, Fault> {
     match role(comm, root)? {
-        Role::Idle => Ok(Plan::Nothing),
+        Role::Idle => Ok(Plan::Nothing(comm.clone())),
         Role::Root => {
             Ok(exchange(comm, Vec::new(), vec![message(comm, 0, buffer.elements()?.checked()?)?]))
         }
@@ -132,7 +132,7 @@ pub(super) fn gather(
     root: c_int,
 ) -> Result<Plan, Fault> {
     match role(comm, root)? {
-        Role::Idle => Ok(Plan::Nothing),
+        Role::Idle => Ok(Plan::Nothing(comm.clone())),
         Role::Root => {
             let receives = recv.blocks(comm.peers().size())?;
             Ok(exchange(comm, messages(comm, receives)?, Vec::new()))
@@ -150,7 +150,7 @@ pub(super) fn scatter(
     root: c_int,
 ) -> Result<Plan, Fault> {
     match role(comm, root)? {
-        Role::Idle => Ok(Plan::Nothing),
+        Role::Idle => Ok(Plan::Nothing(comm.clone())),
         Role::Root => {
             let sends = send.blocks(comm.peers().size())?;
             Ok(exchange(comm, Vec::new(), messages(comm, sends)?))
@@ -185,7 +185,7 @@ pub(super) fn reduce(
     root: c_int,
 ) -> Result<Plan, Fault> {
     match role(comm, root)? {
-        Role::Idle => Ok(Plan::Nothing),
+        Role::Idle => Ok(Plan::Nothing(comm.clone())),
         Role::Root => {
             operator()?;
             // The result arrives packed, as a message of these elements does.

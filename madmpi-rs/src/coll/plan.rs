@@ -20,7 +20,7 @@ pub(crate) enum Plan {
     Exchange(Exchange),
     Stages(Stages),
     /// Nothing, at a rank of an intercommunicator that has no role.
-    Nothing,
+    Nothing(Ref<Comm>),
 }
 
 /// An operation that is over when it begins.
@@ -59,7 +59,7 @@ impl Plan {
                 let plans = Arc::get_mut(&mut stages.plans);
                 plans.into_iter().flatten().for_each(|plan| plan.in_series(series));
             }
-            Plan::Nothing => {}
+            Plan::Nothing(_) => {}
         }
     }
 
@@ -74,13 +74,16 @@ impl Plan {
     /// Begins the operation.
     ///
     /// # Errors
-    /// The group has failed, or a message cannot be submitted.
+    /// The group has failed, the communicator is revoked, or a message cannot be submitted.
     fn start(&self) -> Result<Arc<dyn Operation>, Fault> {
         match self {
             Plan::Group(plan) => plan.start(),
             Plan::Exchange(exchange) => exchange.start(),
             Plan::Stages(stages) => Ok(Arc::new(stages.start())),
-            Plan::Nothing => Ok(Arc::new(Nothing)),
+            Plan::Nothing(comm) => {
+                comm.check_not_revoked()?;
+                Ok(Arc::new(Nothing))
+            }
         }
     }
 }

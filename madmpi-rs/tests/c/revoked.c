@@ -24,8 +24,35 @@ static MPI_Comm fresh(void) {
 }
 
 /* Each rank is a side of it. */
+static MPI_Comm fresh_inter(void) {
+    MPI_Comm inter;
+    MPI_Intercomm_create(MPI_COMM_SELF, 0, MPI_COMM_WORLD, 1 - rank, 5, &inter);
+    MPI_Comm_set_errhandler(inter, MPI_ERRORS_RETURN);
+    return inter;
+}
+
 /* Only rank 0 has a neighbour that it sends to. */
+static MPI_Comm fresh_graph(void) {
+    MPI_Comm graph;
+    int other = 1 - rank;
+    MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, rank, &other, MPI_UNWEIGHTED, 1 - rank, &other, MPI_UNWEIGHTED,
+                                   MPI_INFO_NULL, 0, &graph);
+    MPI_Comm_set_errhandler(graph, MPI_ERRORS_RETURN);
+    return graph;
+}
+
 /* Rank 0 revokes it; both know at the return. */
+static void ends(MPI_Comm comm) {
+    int revoked = 0, flag;
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 0)
+        EXPECT(MPIX_Comm_revoke(comm) == MPI_SUCCESS);
+    while (!revoked) {
+        MPI_Iprobe(0, 1, MPI_COMM_SELF, &flag, MPI_STATUS_IGNORE);
+        MPIX_Comm_is_revoked(comm, &revoked);
+    }
+}
+
 static void create_group(void) {
     MPI_Comm comm = fresh(), new = MPI_COMM_WORLD;
     MPI_Group group;
@@ -44,6 +71,31 @@ static void create_group(void) {
     MPI_Comm_free(&comm);
 }
 
+static void between_groups(void) {
+    MPI_Comm inter = fresh_inter();
+    MPI_Request request;
+    int data = 1, got = 0, root = rank == 0 ? MPI_ROOT : 0;
+    ends(inter);
+    REVOKED(MPI_Bcast(&data, 1, MPI_INT, root, inter));
+    REVOKED(MPI_Bcast(&data, 1, MPI_INT, MPI_PROC_NULL, inter));
+    REVOKED(MPI_Ibcast(&data, 1, MPI_INT, MPI_PROC_NULL, inter, &request));
+    REVOKED(MPI_Gather(&data, 1, MPI_INT, &got, 1, MPI_INT, root, inter));
+    REVOKED(MPI_Scatter(&data, 1, MPI_INT, &got, 1, MPI_INT, root, inter));
+    REVOKED(MPI_Alltoall(&data, 1, MPI_INT, &got, 1, MPI_INT, inter));
+    REVOKED(MPI_Barrier(inter));
+    MPI_Comm_free(&inter);
+}
+
+static void neighbours(void) {
+    MPI_Comm graph = fresh_graph();
+    MPI_Request request;
+    int data = 1, got = 0;
+    ends(graph);
+    REVOKED(MPI_Neighbor_allgather(&data, 1, MPI_INT, &got, 1, MPI_INT, graph));
+    REVOKED(MPI_Ineighbor_alltoall(&data, 1, MPI_INT, &got, 1, MPI_INT, graph, &request));
+    MPI_Comm_free(&graph);
+}
+
 /* The error of a start, or of what it has started. */
 int main(int argc, char **argv) {
     MPI_Init(&argc, &argv);
@@ -51,6 +103,10 @@ int main(int argc, char **argv) {
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     create_group();
     report("MPI_Comm_create_group");
+    between_groups();
+    report("collectives between two groups");
+    neighbours();
+    report("collectives of neighbours");
     MPI_Finalize();
     return 0;
 }
