@@ -158,8 +158,12 @@ impl State {
     }
 
     /// Begins the message of a template.
+    ///
+    /// # Errors
+    /// The communicator is revoked; as [`State::begin`].
     pub(super) fn begin_again(&mut self, template: &Template) -> Result<(), Fault> {
         let Template { comm, elements, route } = template;
+        comm.check_not_revoked()?;
         let (session, route) = (&comm.session, *route);
         let data = match route {
             Route::From(..) => elements.data()?,

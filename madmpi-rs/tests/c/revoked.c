@@ -96,6 +96,50 @@ static void neighbours(void) {
     MPI_Comm_free(&graph);
 }
 
+static void persistent_messages(void) {
+    MPI_Comm comm = fresh();
+    MPI_Request requests[3];
+    int data = 1, got[2] = {0};
+    MPI_Send_init(&data, 1, MPI_INT, 1 - rank, 1, comm, &requests[0]);
+    MPI_Recv_init(&got[0], 1, MPI_INT, rank, 2, comm, &requests[1]);
+    MPI_Ssend_init(&data, 1, MPI_INT, rank, 3, comm, &requests[2]);
+    /* It is there before the receive. */
+    MPI_Send(&data, 1, MPI_INT, rank, 2, comm);
+    ends(comm);
+    for (int i = 0; i < 3; i++)
+        REVOKED(MPI_Start(&requests[i]));
+    EXPECT(got[0] == 0);
+    for (int i = 0; i < 3; i++)
+        MPI_Request_free(&requests[i]);
+    MPI_Comm_free(&comm);
+}
+
+static void partitioned(void) {
+    MPI_Comm comm = fresh();
+    MPI_Request sends[2], receives[2];
+    int data[2] = {1, 2}, got[2] = {0};
+    for (int i = 0; i < 2; i++) {
+        MPI_Psend_init(&data[i], 1, 1, MPI_INT, 1 - rank, i, comm, MPI_INFO_NULL, &sends[i]);
+        MPI_Precv_init(&got[i], 1, 1, MPI_INT, 1 - rank, i, comm, MPI_INFO_NULL, &receives[i]);
+        MPI_Start(&sends[i]);
+    }
+    /* One is sent before, and its receive is started afterwards; with the other it is the other way round. */
+    MPI_Pready(0, sends[0]);
+    EXPECT(MPI_Wait(&sends[0], MPI_STATUS_IGNORE) == MPI_SUCCESS);
+    MPI_Start(&receives[1]);
+    ends(comm);
+    MPI_Pready(0, sends[1]);
+    REVOKED(MPI_Wait(&sends[1], MPI_STATUS_IGNORE));
+    REVOKED(MPI_Wait(&receives[1], MPI_STATUS_IGNORE));
+    MPI_Start(&receives[0]);
+    REVOKED(MPI_Wait(&receives[0], MPI_STATUS_IGNORE));
+    for (int i = 0; i < 2; i++) {
+        MPI_Request_free(&sends[i]);
+        MPI_Request_free(&receives[i]);
+    }
+    MPI_Comm_free(&comm);
+}
+
 /* The error of a start, or of what it has started. */
 int main(int argc, char **argv) {
     MPI_Init(&argc, &argv);
@@ -107,6 +151,10 @@ int main(int argc, char **argv) {
     report("collectives between two groups");
     neighbours();
     report("collectives of neighbours");
+    persistent_messages();
+    report("persistent messages");
+    partitioned();
+    report("partitioned messages");
     MPI_Finalize();
     return 0;
 }

@@ -181,7 +181,7 @@ impl Round {
     ) {
         let Receiver { partitions, from, .. } = &*round.receiver;
         let tag = unit_tag(&partitions.comm, announced.channel, unit);
-        let begun = data.and_then(|data| {
+        let begun = partitions.comm.check_not_revoked().and(data).and_then(|data| {
             let from = from.unwrap_or_default();
             // SAFETY: the program leaves the buffer alone until the request is over, which is when the last unit has
             // come; the list of pieces goes with the request, the copy stays in the round.

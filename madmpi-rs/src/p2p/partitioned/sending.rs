@@ -155,7 +155,7 @@ impl Round {
         let (begin, end) = (first(unit, *number), first(unit + 1, *number));
         let part = elements.part((begin * count) as i64, ((end - begin) * count) as i64);
         let tag = unit_tag(comm, channel.0, unit);
-        let begun = part.outgoing().and_then(|data| {
+        let begun = comm.check_not_revoked().and_then(|()| part.outgoing()).and_then(|data| {
             // SAFETY: the program leaves a partition that is ready alone until the request is over, which is when the
             // last unit is sent; the list of pieces goes with the request.
             let from = unsafe { data.memory().trusted() };
