@@ -105,7 +105,8 @@ fn start(
 
 impl SignatureExchange {
     fn verdict(&self) -> Result<(), Fault> {
-        self.pending.wait_over()?;
+        let over = self.pending.wait_over();
+        over.map_err(|error| Fault::from(error).on(self.comm.share()))?;
         for (rank, theirs) in self.all.chunks(SIGNATURE).enumerate() {
             if theirs != self.mine {
                 let end = theirs.iter().position(|&byte| byte == 0).unwrap_or(SIGNATURE);

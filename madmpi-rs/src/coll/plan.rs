@@ -74,17 +74,18 @@ impl Plan {
     /// Begins the operation.
     ///
     /// # Errors
-    /// The group has failed, the communicator is revoked, or a message cannot be submitted.
+    /// The group has failed, the communicator is revoked, or a message cannot be submitted. The fault concerns the
+    /// communicator: a stage begins where no caller knows that.
     fn start(&self) -> Result<Arc<dyn Operation>, Fault> {
-        match self {
-            Plan::Group(plan) => plan.start(),
-            Plan::Exchange(exchange) => exchange.start(),
-            Plan::Stages(stages) => Ok(Arc::new(stages.start())),
+        let (begun, comm) = match self {
+            Plan::Group(plan) => (plan.start(), &plan.comm),
+            Plan::Exchange(exchange) => (exchange.start(), &exchange.comm),
+            Plan::Stages(stages) => return Ok(Arc::new(stages.start())),
             Plan::Nothing(comm) => {
-                comm.check_not_revoked()?;
-                Ok(Arc::new(Nothing))
+                (comm.check_not_revoked().map(|()| Arc::new(Nothing) as Arc<dyn Operation>), comm)
             }
-        }
+        };
+        begun.map_err(|fault| fault.on(comm.share()))
     }
 }
 
@@ -227,6 +228,10 @@ pub(crate) fn prepare(comm: &Ref<Comm>, call: Call, mut plan: Plan) -> Result<MP
     plan.in_series(kept.series);
     let comm = comm.clone();
     new_persistent_operation(move || {
-        check::check_beside(&comm, &call, Some(kept.series), plan.start_aside(&comm)?)
+        let begun = plan
+            .start_aside(&comm)
+            .and_then(|operation| check::check_beside(&comm, &call, Some(kept.series), operation));
+        // The call that starts it concerns no communicator.
+        begun.map_err(|fault| fault.on(comm.share()))
     })
 }

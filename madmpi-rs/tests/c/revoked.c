@@ -141,6 +141,30 @@ static void partitioned(void) {
 }
 
 /* The error of a start, or of what it has started. */
+static int started(MPI_Request *request) {
+    int code = MPI_Start(request);
+    return code == MPI_SUCCESS ? MPI_Wait(request, MPI_STATUS_IGNORE) : code;
+}
+
+static void persistent_collectives(void) {
+    MPI_Comm comms[3] = {fresh(), fresh_inter(), fresh_graph()};
+    MPI_Request requests[5];
+    int data = 1, got = 0;
+    MPI_Barrier_init(comms[0], MPI_INFO_NULL, &requests[0]);
+    MPI_Barrier_init(comms[1], MPI_INFO_NULL, &requests[1]);
+    MPI_Allreduce_init(&data, &got, 1, MPI_INT, MPI_SUM, comms[1], MPI_INFO_NULL, &requests[2]); /* in stages */
+    MPI_Bcast_init(&data, 1, MPI_INT, MPI_PROC_NULL, comms[1], MPI_INFO_NULL, &requests[3]);
+    MPI_Neighbor_allgather_init(&data, 1, MPI_INT, &got, 1, MPI_INT, comms[2], MPI_INFO_NULL, &requests[4]);
+    for (int i = 0; i < 3; i++)
+        ends(comms[i]);
+    for (int i = 0; i < 5; i++) {
+        REVOKED(started(&requests[i]));
+        MPI_Request_free(&requests[i]);
+    }
+    for (int i = 0; i < 3; i++)
+        MPI_Comm_free(&comms[i]);
+}
+
 int main(int argc, char **argv) {
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -155,6 +179,8 @@ int main(int argc, char **argv) {
     report("persistent messages");
     partitioned();
     report("partitioned messages");
+    persistent_collectives();
+    report("persistent collectives");
     MPI_Finalize();
     return 0;
 }
