@@ -8,11 +8,30 @@ use newmad::coll::Task;
 
 use crate::abi::*;
 use crate::args::{Out, out};
+use crate::attribute::Attributes;
 use crate::comm::{Comm, Hints, Parts};
 use crate::error::Fault;
 use crate::handle::Ref;
 use crate::request::collective::{Finish, operation};
 use crate::request::new_operation;
+
+/// Attributes of a duplicate that is not there yet, copied from the object with this handle. They are deleted if it never
+/// is.
+struct Copies(MPI_Comm, Attributes);
+
+impl Copies {
+    fn take(mut self) -> Attributes {
+        std::mem::take(&mut self.1)
+    }
+}
+
+impl Drop for Copies {
+    /// In a call of the program's: calls its functions.
+    fn drop(&mut self) {
+        // The program learns why there is no duplicate.
+        let _ = self.1.delete_all(self.0.0);
+    }
+}
 
 /// The program's place for the handle.
 struct HandlePlace(Out<MPI_Comm>);
@@ -25,7 +44,7 @@ pub(crate) fn start(
     newcomm: Out<MPI_Comm>,
 ) -> Result<MPI_Request, Fault> {
     out(newcomm, "newcomm", MPI_COMM_NULL)?;
-    let attributes = comm.attributes.copies(comm.handle().0)?;
+    let attributes = Copies(comm.handle(), comm.attributes.copies(comm.handle().0)?);
     let (errhandler, topology) = (comm.errhandler(), comm.share_topology());
     let group = comm.union_group()?;
     let offer = if group.rank() == 0 { comm.circle.contexts.offer_fresh() } else { Ok(0) };
@@ -37,14 +56,7 @@ pub(crate) fn start(
     let result = std::ptr::slice_from_raw_parts_mut(words.as_mut_ptr().cast::<u8>(), len);
     let task = Task::Bcast { root: 0, len };
     // SAFETY: the memory is on the heap, `finish` keeps it until the collective is over, and nothing reads it before.
-    let pending = unsafe { group.bytes(&task, None, &[], result, false).start() };
-    let pending = match pending {
-        Ok(pending) => pending,
-        Err(error) => {
-            let _ = attributes.delete_all(comm.handle().0);
-            return Err(error.into());
-        }
-    };
+    let pending = unsafe { group.bytes(&task, None, &[], result, false).start()? };
     let (from, place) = (comm.share(), HandlePlace(newcomm));
     let finish: Finish = Box::new(move || {
         let place = place;
@@ -54,7 +66,7 @@ pub(crate) fn start(
             return Err(Fault::new(MPI_ERR_OTHER, why));
         };
         let new = Comm::new(Parts { errhandler, ..from.parts_of_twin(context as u32) })?;
-        new.attributes.adopt(attributes);
+        new.attributes.adopt(attributes.take());
         new.hints.adopt(hints);
         if let Some(topology) = topology {
             new.set_topology(topology);

@@ -12,8 +12,8 @@ use crate::comm::Comm;
 use crate::error::Fault;
 use crate::handle::Ref;
 
-/// The end of a collective, such as unpacking its result, with what it needs. It is dropped uncalled if the collective
-/// fails.
+/// The end of a collective, such as unpacking its result, with what it needs. If the collective fails, it is dropped
+/// uncalled, inside the program's call that learns of that.
 pub(crate) type Finish = Box<dyn FnOnce() -> Result<(), Fault> + Send>;
 
 struct Collective {
@@ -43,7 +43,12 @@ impl Operation for Collective {
             Err(fault) => Outcome::failed(fault.on(self.comm.share())),
         };
         // It parks no thread: the collective is over when this is called.
-        self.known.get_or_init(outcome).clone()
+        let outcome = self.known.get_or_init(outcome).clone();
+        if outcome.fault.is_some() {
+            let unused = self.finish.lock().take();
+            drop(unused); // without the lock: it may call the program
+        }
+        outcome
     }
 }
 

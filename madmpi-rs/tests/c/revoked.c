@@ -165,6 +165,44 @@ static void persistent_collectives(void) {
         MPI_Comm_free(&comms[i]);
 }
 
+static int copied, deleted;
+
+static int copy(MPI_Comm comm, int key, void *extra, void *value, void *new, int *flag) {
+    (void)comm, (void)key, (void)extra;
+    *(void **)new = value;
+    *flag = 1;
+    copied++;
+    return MPI_SUCCESS;
+}
+
+static int delete(MPI_Comm comm, int key, void *value, void *extra) {
+    (void)comm, (void)key, (void)value, (void)extra;
+    deleted++;
+    return MPI_SUCCESS;
+}
+
+static void duplicates(void) {
+    MPI_Comm comm = fresh(), new;
+    MPI_Request request;
+    int key;
+    MPI_Comm_create_keyval(copy, delete, &key, NULL);
+    MPI_Comm_set_attr(comm, key, NULL);
+    /* Rank 0 never calls it, which gives out the context. */
+    if (rank == 1)
+        EXPECT(MPI_Comm_idup(comm, &new, &request) == MPI_SUCCESS);
+    ends(comm);
+    if (rank == 1) {
+        EXPECT(copied == 1 && deleted == 0);
+        REVOKED(MPI_Wait(&request, MPI_STATUS_IGNORE));
+        EXPECT(copied == 1 && deleted == 1 && new == MPI_COMM_NULL);
+    }
+    REVOKED(MPI_Comm_idup(comm, &new, &request));
+    EXPECT(copied == 1 + rank && deleted == copied);
+    MPI_Comm_free(&comm);
+    EXPECT(deleted == copied + 1);
+    MPI_Comm_free_keyval(&key);
+}
+
 int main(int argc, char **argv) {
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -181,6 +219,8 @@ int main(int argc, char **argv) {
     report("partitioned messages");
     persistent_collectives();
     report("persistent collectives");
+    duplicates();
+    report("duplicates under way");
     MPI_Finalize();
     return 0;
 }
