@@ -6,6 +6,7 @@ use super::File;
 use super::collective::{self, Part};
 use super::errors::fault;
 use super::exchange::{self, Turn};
+use super::hints::Hints;
 use super::mapped::ByPages;
 use super::representation::Bytes;
 use super::transfer::{self, Buffer, Progress};
@@ -39,6 +40,9 @@ pub(crate) struct Access {
 pub(super) struct Prepared {
     access: Access,
     view: Arc<View>,
+    /// Those of the call too: all ranks go the same way, even if a later call changes them before this access runs.
+    hints: Hints,
+    atomic: bool,
     /// If it is a collective one.
     turn: Option<Turn>,
     /// The data, and where they are in the view, in bytes. A rank that has failed takes part in collectives without.
@@ -53,11 +57,11 @@ impl Prepared {
 
     /// Carries it out now, if that waits for nothing. `None`: it does.
     pub(super) fn at_once(&mut self, file: &File) -> Option<Result<MPI_Status, Fault>> {
-        let Prepared { access, view, turn: None, data: Ok((elements, bytes, position)) } = self
+        let Prepared { access, view, turn: None, data: Ok((elements, bytes, position)), .. } = self
         else {
             return None;
         };
-        if file.is_atomic() || view.representation.calls_program() {
+        if self.atomic || view.representation.calls_program() {
             return None;
         }
         let done = bytes.len();
@@ -72,7 +76,7 @@ impl Prepared {
     /// # Errors
     /// The file, or another rank, has failed; a rank has died.
     pub(super) fn run(self, file: &File) -> Result<MPI_Status, Fault> {
-        let Prepared { access, view, turn, mut data } = self;
+        let Prepared { access, view, hints, atomic, turn, mut data } = self;
         let writes = access.writes;
         let done = match (turn, &mut data) {
             // The places of ordered accesses are all that their ranks have to agree on.
@@ -80,7 +84,7 @@ impl Prepared {
                 let (position, len) =
                     data.as_ref().map_or((0, 0), |(_, bytes, at)| (*at, bytes.len()));
                 let (view, len) = (&*view, len as u64);
-                let part = Part { file, view, turn, position, len, writes };
+                let part = Part { file, view, hints, atomic, turn, position, len, writes };
                 let buffer = match data {
                     Ok((_, bytes, _)) => Ok(buffer(bytes, writes)),
                     Err(fault) => Err(fault.clone()),
@@ -88,7 +92,7 @@ impl Prepared {
                 collective::access(&part, buffer)?
             }
             (_, Ok((_, bytes, position))) => {
-                file.transfer(&view, *position, buffer(bytes, writes))?
+                file.transfer(&view, *position, buffer(bytes, writes), (hints.sieve, atomic))?
             }
             (_, Err(fault)) => return Err(fault.clone()),
         };
@@ -164,7 +168,7 @@ impl File {
         choice: Choice,
         beside: bool,
     ) -> Result<Prepared, Fault> {
-        let view = self.view();
+        let (view, hints, atomic) = (self.view(), self.hints(), self.is_atomic());
         let turn = || match beside {
             true => Turn::Beside(self.comm.series_of_call().number()),
             false => Turn::Now,
@@ -204,7 +208,7 @@ impl File {
         {
             return Err(fault);
         }
-        Ok(Prepared { access, view, turn, data })
+        Ok(Prepared { access, view, hints, atomic, turn, data })
     }
 
     /// An access from a position of the view on, by the file's pages.
@@ -212,7 +216,8 @@ impl File {
         ByPages { file: &self.file, mapped: &self.mapped, view, position }
     }
 
-    /// Reads or writes bytes of the view, by this rank alone; how many bytes.
+    /// Reads or writes bytes of the view, by this rank alone; how many bytes. A read of scattered data reads up to `sieve`
+    /// bytes at a time.
     ///
     /// # Errors
     /// The file has failed.
@@ -221,9 +226,10 @@ impl File {
         view: &View,
         position: u64,
         mut bytes: Buffer<'_>,
+        (sieve, atomic): (u64, bool),
     ) -> Result<u64, Fault> {
         let extents = view.extents(position, bytes.len());
-        let (sieve, writes) = (self.hints().sieve, matches!(bytes, Buffer::From(_)));
+        let writes = matches!(bytes, Buffer::From(_));
         let go = || {
             if self.by_pages(view, position).scattered(&mut bytes) {
                 return Ok(bytes.len());
@@ -239,7 +245,7 @@ impl File {
             };
             error.map_or(Ok(bytes), |error| Err(fault(&self.says(what), &error)))
         };
-        if self.is_atomic() { self.shared.locked(writes, go) } else { go() }
+        if atomic { self.shared.locked(writes, go) } else { go() }
     }
 }
 

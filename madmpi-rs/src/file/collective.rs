@@ -39,6 +39,8 @@ const GAP: u64 = 64 << 10;
 pub(super) struct Part<'a> {
     pub(super) file: &'a File,
     pub(super) view: &'a View,
+    pub(super) hints: Hints,
+    pub(super) atomic: bool,
     pub(super) turn: Turn,
     pub(super) position: u64,
     pub(super) len: u64,
@@ -138,10 +140,10 @@ pub(super) fn access(part: &Part<'_>, bytes: Result<Buffer<'_>, Fault>) -> Resul
         maps: flags & 2 != 0,
     };
     let all: Vec<Summary> = all.iter().map(of).collect();
-    let hints = part.file.hints();
-    let done = match aggregate(&all, part.writes, &hints) {
-        Some((begin, end)) if !part.file.is_atomic() => {
-            let domains = Domains::new(begin, end, all.len() as u64, &hints);
+    let hints = &part.hints;
+    let done = match aggregate(&all, part.writes, hints) {
+        Some((begin, end)) if !part.atomic => {
+            let domains = Domains::new(begin, end, all.len() as u64, hints);
             let (done, failed) = part.by_aggregators(&exchange, &domains, bytes)?;
             let classes =
                 exchange.gather([failed.as_ref().map_or(0, |fault| fault.class as u64)])?;
@@ -155,7 +157,7 @@ pub(super) fn access(part: &Part<'_>, bytes: Result<Buffer<'_>, Fault>) -> Resul
             }
         }
         _ if wrong.is_some() => Ok(0),
-        _ => part.file.transfer(part.view, part.position, bytes),
+        _ => part.file.transfer(part.view, part.position, bytes, (hints.sieve, part.atomic)),
     };
     match wrong {
         Some(fault) => Err(fault),
