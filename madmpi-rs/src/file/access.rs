@@ -50,18 +50,13 @@ pub(super) struct Prepared {
 }
 
 impl Prepared {
-    /// Whether it calls functions of the program.
-    pub(super) fn calls_program(&self) -> bool {
-        self.view.representation.calls_program()
-    }
-
     /// Carries it out now, if that waits for nothing. `None`: it does.
     pub(super) fn at_once(&mut self, file: &File) -> Option<Result<MPI_Status, Fault>> {
         let Prepared { access, view, turn: None, data: Ok((elements, bytes, position)), .. } = self
         else {
             return None;
         };
-        if self.atomic || view.representation.calls_program() {
+        if self.atomic {
             return None;
         }
         let done = bytes.len();
@@ -71,11 +66,11 @@ impl Prepared {
         Some(finished(*access, view, elements, bytes, done))
     }
 
-    /// Carries it out.
+    /// Carries it out, up to what the program's functions do. It calls none of them.
     ///
     /// # Errors
     /// The file, or another rank, has failed; a rank has died.
-    pub(super) fn run(self, file: &File) -> Result<MPI_Status, Fault> {
+    pub(super) fn run(self, file: &File) -> Result<CarriedOut, Fault> {
         let Prepared { access, view, hints, atomic, turn, mut data } = self;
         let writes = access.writes;
         let done = match (turn, &mut data) {
@@ -97,7 +92,32 @@ impl Prepared {
             (_, Err(fault)) => return Err(fault.clone()),
         };
         let (elements, bytes, _) = data?;
-        finished(access, &view, &elements, &bytes, done as usize)
+        Ok(CarriedOut { access, view, elements, bytes, done: done as usize })
+    }
+}
+
+/// An access that is carried out, except that the program does not have yet what a read has brought.
+pub(super) struct CarriedOut {
+    access: Access,
+    view: Arc<View>,
+    elements: Elements,
+    bytes: Bytes,
+    done: usize,
+}
+
+impl CarriedOut {
+    /// Whether [`CarriedOut::finish`] calls a function of the program. That of a write has been called before.
+    pub(super) fn calls_program(&self) -> bool {
+        !self.access.writes && self.view.representation.calls_program()
+    }
+
+    /// Gives the program what a read has brought; the status.
+    ///
+    /// # Errors
+    /// The program's function has failed.
+    pub(super) fn finish(self) -> Result<MPI_Status, Fault> {
+        let CarriedOut { access, view, elements, bytes, done } = self;
+        finished(access, &view, &elements, &bytes, done)
     }
 }
 
@@ -254,5 +274,5 @@ impl File {
 /// # Errors
 /// An argument is not acceptable; the file or another rank has failed; a rank has died.
 pub(crate) fn run(file: &File, access: Access, choice: Choice) -> Result<MPI_Status, Fault> {
-    file.prepare(access, choice, false)?.run(file)
+    file.prepare(access, choice, false)?.run(file)?.finish()
 }

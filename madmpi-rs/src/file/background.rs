@@ -9,16 +9,17 @@
 //! machine as a thread, by hand); kernel threads (each of them would wait in a system call).
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use marcel::Mode;
 use marcel::plumbing::KernelMutex;
+use marcel::sync::OnceLock;
 use marcel::sync::channel::{self, Sender};
 use newmad::raw::Awaited;
 use pioman::{Completion, Manager};
 
 use super::File;
-use super::access::Access;
+use super::access::{Access, CarriedOut};
 use crate::abi::*;
 use crate::datatype::Choice;
 use crate::error::Fault;
@@ -30,6 +31,8 @@ pub(crate) struct Background {
     file: Arc<File>,
     done: Completion,
     status: OnceLock<Result<MPI_Status, Fault>>,
+    /// A read whose data a function of the program converts: inside the call that takes the outcome.
+    unconverted: KernelMutex<Option<CarriedOut>>,
 }
 
 impl Operation for Background {
@@ -38,10 +41,13 @@ impl Operation for Background {
     }
 
     fn outcome(&self) -> Outcome {
-        match self.status.get() {
-            Some(Ok(status)) => Outcome { status: *status, fault: None },
-            Some(Err(fault)) => Outcome::failed(fault.clone().on(self.file.clone())),
-            None => Outcome::failed(lost().on(self.file.clone())),
+        let finish = || {
+            let unconverted = self.unconverted.lock().take();
+            unconverted.map_or_else(|| Err(lost()), CarriedOut::finish)
+        };
+        match self.status.get_or_init(finish) {
+            Ok(status) => Outcome { status: *status, fault: None },
+            Err(fault) => Outcome::failed(fault.clone().on(self.file.clone())),
         }
     }
 
@@ -76,29 +82,33 @@ pub(crate) fn begin(
     choice: Choice,
 ) -> Result<Arc<Background>, Fault> {
     let mut prepared = file.prepare(access, choice, true)?;
-    let (done, status) = (Completion::new(), OnceLock::new());
-    let access = Arc::new(Background { file: file.clone(), done, status });
+    let access = Arc::new(Background {
+        file: file.clone(),
+        done: Completion::new(),
+        status: OnceLock::new(),
+        unconverted: KernelMutex::new(None),
+    });
     if let Some(status) = prepared.at_once(file) {
         let _ = access.status.set(status);
         access.done.complete();
         return Ok(access);
     }
     let (end, place) = (End(access.clone()), per_rank::own_place());
-    let in_program = prepared.calls_program();
-    let work = move || {
+    spawn(file, move || {
+        per_rank::acts_for(place);
         let End(access) = &end;
-        let ran = catch_unwind(AssertUnwindSafe(|| prepared.run(&access.file)));
-        let _ = access.status.set(ran.unwrap_or_else(|_| Err(lost())));
-    };
-    if in_program {
-        // Its functions are called inside the program's calls only.
-        work();
-    } else {
-        spawn(file, move || {
-            per_rank::acts_for(place);
-            work();
-        })?;
-    }
+        let run = || match prepared.run(&access.file)? {
+            read if read.calls_program() => {
+                *access.unconverted.lock() = Some(read);
+                Ok(None)
+            }
+            carried_out => carried_out.finish().map(Some),
+        };
+        let ran = catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| Err(lost()));
+        if let Some(status) = ran.transpose() {
+            let _ = access.status.set(status);
+        }
+    })?;
     Ok(access)
 }
 
