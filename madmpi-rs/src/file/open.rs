@@ -129,6 +129,8 @@ pub(crate) fn open(
     let Some(file) = file else {
         return Err(Fault::new(MPI_ERR_INTERN, "no turn has opened the file"));
     };
+    // `close` deletes by this name, and the program may be in another folder then.
+    let path = std::path::absolute(&path).unwrap_or(path);
     let shared = Shared::new(&comm)?;
     let settings = Settings { errhandler: errhandler::files(), hints };
     let reads = amode & MPI_MODE_WRONLY == 0;
