@@ -19,6 +19,14 @@ pub(crate) struct Shown {
     pub(crate) representation: Vec<u8>,
 }
 
+/// Where a seek leads to.
+fn target(base: i64, offset: MPI_Offset) -> Result<i64, Fault> {
+    base.checked_add(offset).filter(|&target| target >= 0).ok_or_else(|| {
+        let why = "it leads to before the view's beginning";
+        Fault::argument(MPI_ERR_ARG, "offset", offset, why)
+    })
+}
+
 impl File {
     /// Moves the own pointer on; where it was.
     pub(super) fn advance(&self, etypes: i64) -> MPI_Offset {
@@ -38,30 +46,17 @@ impl File {
         Err(Fault::new(MPI_ERR_UNSUPPORTED_OPERATION, why))
     }
 
-    /// Where a seek leads to.
-    fn target(
-        &self,
-        now: impl FnOnce() -> Result<i64, Fault>,
-        offset: MPI_Offset,
-        whence: i32,
-    ) -> Result<i64, Fault> {
-        let base = match whence {
-            MPI_SEEK_SET => 0,
-            MPI_SEEK_CUR => now()?,
-            MPI_SEEK_END => self.view().end(self.size()?),
+    /// Where the offset of a seek counts from. `None`: from the pointer.
+    fn base(&self, whence: i32) -> Result<Option<i64>, Fault> {
+        match whence {
+            MPI_SEEK_SET => Ok(Some(0)),
+            MPI_SEEK_CUR => Ok(None),
+            MPI_SEEK_END => Ok(Some(self.view().end(self.size()?))),
             _ => {
                 let why = "it is MPI_SEEK_SET, MPI_SEEK_CUR or MPI_SEEK_END";
-                return Err(Fault::argument(MPI_ERR_ARG, "whence", whence, why));
+                Err(Fault::argument(MPI_ERR_ARG, "whence", whence, why))
             }
-        };
-        base.checked_add(offset).filter(|&target| target >= 0).ok_or_else(|| {
-            Fault::argument(
-                MPI_ERR_ARG,
-                "offset",
-                offset,
-                "it leads to before the view's beginning",
-            )
-        })
+        }
     }
 
     /// Moves the own pointer.
@@ -70,8 +65,9 @@ impl File {
     /// There is no such place.
     pub(crate) fn seek(&self, offset: MPI_Offset, whence: i32) -> Result<(), Fault> {
         self.check_own()?;
-        let target = self.target(|| Ok(*self.pointer.lock()), offset, whence)?;
-        *self.pointer.lock() = target;
+        let base = self.base(whence)?;
+        let mut pointer = self.pointer.lock();
+        *pointer = target(base.unwrap_or(*pointer), offset)?;
         Ok(())
     }
 
@@ -92,8 +88,8 @@ impl File {
         same(&self.comm, "whence", Ok(whence as u64))?;
         same(&self.comm, "offset", Ok(offset as u64))?;
         from_first(&self.comm, || {
-            let target = self.target(|| self.shared.add(0), offset, whence)?;
-            self.shared.set(target).map(|()| 0)
+            let base = self.base(whence)?.map_or_else(|| self.shared.add(0), Ok)?;
+            self.shared.set(target(base, offset)?).map(|()| 0)
         })?;
         Ok(())
     }
