@@ -194,19 +194,16 @@ impl File {
             false => Turn::Now,
         };
         let turn = access.collective.then(turn);
-        let described = self.described(&view, access, choice);
-        let etypes = described.as_ref().map_or(0, |(_, etypes)| *etypes);
-        let place = match access.place {
-            Place::Ordered => {
-                let (before, all) = exchange::order(&self.comm, etypes)?;
-                exchange::from_first(&self.comm, || self.shared.add(all))? + before
-            }
-            Place::At(at) => at,
-            Place::Own => self.advance(etypes),
-            Place::Shared if described.is_ok() => self.shared.add(etypes)?,
-            Place::Shared => 0,
-        };
-        let data = described.and_then(|(elements, _)| {
+        let data = self.described(&view, access, choice).and_then(|(elements, etypes)| {
+            let bytes = match access.writes {
+                true => view.representation.outgoing(&elements)?,
+                false => view.representation.room(&elements)?,
+            };
+            Ok((elements, bytes, etypes))
+        });
+        let (len, etypes) =
+            data.as_ref().map_or((0, 0), |(_, bytes, etypes)| (bytes.len() as u64, *etypes));
+        let position = |place: MPI_Offset| {
             let position = u64::try_from(place).ok().and_then(|place| place.checked_mul(view.unit));
             let position = position.ok_or_else(|| {
                 Fault::argument(
@@ -216,13 +213,21 @@ impl File {
                     "it must not be negative, nor beyond all files",
                 )
             })?;
-            view.map.check(view.disp, position, view.representation.len(&elements)?)?;
-            let bytes = match access.writes {
-                true => view.representation.outgoing(&elements)?,
-                false => view.representation.room(&elements)?,
-            };
-            Ok((elements, bytes, position))
-        });
+            view.map.check(view.disp, position, len)?;
+            Ok(position)
+        };
+        // A pointer moves only now: an access that is refused leaves it where it is.
+        let position = match access.place {
+            Place::Ordered => {
+                let (before, all) = exchange::order(&self.comm, etypes)?;
+                position(exchange::from_first(&self.comm, || self.shared.add(all))? + before)
+            }
+            Place::At(at) => position(at),
+            Place::Own => self.advance(etypes, position),
+            Place::Shared if data.is_ok() => position(self.shared.add(etypes)?),
+            Place::Shared => Ok(0),
+        };
+        let data = data.and_then(|(elements, bytes, _)| Ok((elements, bytes, position?)));
         if turn.is_none()
             && let Err(fault) = data
         {

@@ -28,12 +28,19 @@ fn target(base: i64, offset: MPI_Offset) -> Result<i64, Fault> {
 }
 
 impl File {
-    /// Moves the own pointer on; where it was.
-    pub(super) fn advance(&self, etypes: i64) -> MPI_Offset {
+    /// Moves the own pointer on, if `position` takes where it was; what that gives.
+    ///
+    /// # Errors
+    /// Those of `position`.
+    pub(super) fn advance<T>(
+        &self,
+        etypes: i64,
+        position: impl FnOnce(MPI_Offset) -> Result<T, Fault>,
+    ) -> Result<T, Fault> {
         let mut pointer = self.pointer.lock();
-        let before = *pointer;
-        *pointer = before.saturating_add(etypes);
-        before
+        let position = position(*pointer)?;
+        *pointer = pointer.saturating_add(etypes);
+        Ok(position)
     }
 
     /// # Errors
