@@ -53,10 +53,10 @@ pub(super) struct Mapped {
 }
 
 impl Mapped {
-    /// For a file that is opened for reads or writes, or both.
-    pub(super) fn new(file: &fs::File, reads: bool, writes: bool) -> Mapped {
+    /// For a file that is opened for reads, and for writes if that is said.
+    pub(super) fn new(file: &fs::File, writes: bool) -> Mapped {
         // One page tells whether it can be done.
-        let may = reads && Mapping::new(file, 0..1, writes).is_ok();
+        let may = Mapping::new(file, 0..1, writes).is_ok();
         Mapped { may, writes, last: KernelMutex::new(None) }
     }
 

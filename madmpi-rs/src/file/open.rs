@@ -3,6 +3,7 @@
 use core::ffi::c_int;
 use std::ffi::OsStr;
 use std::io;
+use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -10,7 +11,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
 use marcel::plumbing::KernelMutex;
-use pioman::fs;
+use pioman::fs::{self, Mapping};
 
 use super::errors::{class, elsewhere, fault};
 use super::exchange::{from_first, same};
@@ -62,11 +63,23 @@ fn open_here(path: &Path, amode: c_int, permissions: u32, creates: bool) -> io::
         options.create_new(amode & MPI_MODE_CREATE != 0 && amode & MPI_MODE_EXCL != 0);
     }
     let file = options.open(path)?;
+    let found = file.metadata()?;
     // A folder opens for reading, and every access fails then.
-    if file.metadata()?.is_dir() {
+    if found.is_dir() {
         return Err(io::Error::from_raw_os_error(libc::EISDIR));
     }
-    Ok(file)
+    Ok(if amode & MPI_MODE_WRONLY != 0 && found.is_file() { with_reads(file) } else { file })
+}
+
+/// A file that is open for writes, opened for reads too if its pages can be mapped then: the kernel maps no file that is
+/// open for writes only. The program's reads are refused all the same.
+///
+/// Rejected: opening it for both at first. If that is not allowed, a second call cannot tell whether the first one has
+/// created the file (`MPI_MODE_EXCL`). And NFS reads a page before it changes a part of it, if the file is open for reads.
+fn with_reads(file: fs::File) -> fs::File {
+    let same = format!("/proc/self/fd/{}", file.as_raw_fd());
+    let both = fs::OpenOptions::new().read(true).write(true).open(same);
+    both.ok().filter(|both| Mapping::new(both, 0..1, true).is_ok()).unwrap_or(file)
 }
 
 /// The path that the program names.
@@ -133,8 +146,7 @@ pub(crate) fn open(
     let path = std::path::absolute(&path).unwrap_or(path);
     let shared = Shared::new(&comm)?;
     let settings = Settings { errhandler: errhandler::files(), hints };
-    let reads = amode & MPI_MODE_WRONLY == 0;
-    let mapped = Mapped::new(&file, reads, amode & MPI_MODE_RDONLY == 0);
+    let mapped = Mapped::new(&file, amode & MPI_MODE_RDONLY == 0);
     let file = Arc::new(File {
         handle: OnceLock::new(),
         comm,
@@ -275,5 +287,59 @@ impl File {
     pub(crate) fn sync(&self) -> Result<(), Fault> {
         let synced = self.file.sync_all().map_err(|error| fault(&self.says("syncing"), &error));
         same(&self.comm, "sync", synced.map(|()| 0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::OpenOptionsExt;
+
+    fn name(what: &str) -> PathBuf {
+        std::env::temp_dir().join(format!("madmpi-open-{what}-{}", std::process::id()))
+    }
+
+    /// For what a file is open.
+    fn access_of(file: &fs::File) -> c_int {
+        // SAFETY: no memory is passed.
+        unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETFL) & libc::O_ACCMODE }
+    }
+
+    #[test]
+    fn a_file_to_write_can_be_mapped_if_one_for_both_can() {
+        let path = name("mapped");
+        for (amode, creates) in [(MPI_MODE_CREATE | MPI_MODE_EXCL, true), (0, false)] {
+            let file = open_here(&path, MPI_MODE_WRONLY | amode, 0o600, creates).unwrap();
+            let both = open_here(&path, MPI_MODE_RDWR, 0, false).unwrap();
+            let can_be = Mapping::new(&both, 0..1, true).is_ok();
+            assert_eq!(Mapping::new(&file, 0..1, true).is_ok(), can_be);
+            assert_eq!(access_of(&file), if can_be { libc::O_RDWR } else { libc::O_WRONLY });
+        }
+        std::fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn a_file_that_may_not_be_read_opens_for_writes() {
+        let path = name("unreadable");
+        let mut new = std::fs::OpenOptions::new();
+        drop(new.write(true).create_new(true).mode(0o200).open(&path).unwrap());
+        let as_user = |path: &Path| {
+            // The superuser may read all: without that right, the owner of the file still has none.
+            // SAFETY: no memory is passed. It changes the thread, which ends soon.
+            unsafe { libc::setfsuid(NOBODY) };
+            let read = open_here(path, MPI_MODE_RDONLY, 0, false).map(drop);
+            assert_eq!(read.unwrap_err().raw_os_error(), Some(libc::EACCES));
+            let file = open_here(path, MPI_MODE_WRONLY, 0, false).unwrap();
+            assert_eq!(access_of(&file), libc::O_WRONLY);
+            file.write_all_at(b"x", 0).unwrap();
+        };
+        const NOBODY: libc::uid_t = 65534;
+        // SAFETY: no memory is passed.
+        if unsafe { libc::geteuid() } == 0 {
+            std::os::unix::fs::chown(&path, Some(NOBODY), None).unwrap();
+        }
+        std::thread::scope(|scope| scope.spawn(|| as_user(&path)).join()).unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().len(), 1);
+        std::fs::remove_file(&path).unwrap();
     }
 }
