@@ -183,6 +183,7 @@ fn take(step: &Step, file: &mut fs::File, model: &mut Model) -> io::Result<()> {
             file.sync_all()?;
         }
     }
+    same("size", file.size()? == model.bytes.len() as u64)?;
     same("length", file.metadata()?.len() == model.bytes.len() as u64)
 }
 

@@ -133,7 +133,7 @@ impl ByPages<'_> {
         }
         if !writes || only_resident {
             // Reads find out by system calls where the file ends.
-            file.metadata().ok().filter(|found| found.len() >= end)?;
+            file.size().ok().filter(|&size| size >= end)?;
         }
         let mut copy =
             Copy { mapped, file, end, only_resident: only_resident || !writes, part: None };

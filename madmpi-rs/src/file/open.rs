@@ -221,8 +221,9 @@ impl File {
     /// # Errors
     /// The system's.
     pub(crate) fn size(&self) -> Result<u64, Fault> {
-        let metadata = self.file.metadata();
-        metadata.map(|found| found.len()).map_err(|error| fault(&self.says("the size of"), &error))
+        // A network file system waits for its server.
+        let size = marcel::blocking(|| self.file.size());
+        size.map_err(|error| fault(&self.says("the size of"), &error))
     }
 
     /// Has the first rank change the file, at all ranks.
@@ -271,7 +272,7 @@ impl File {
 
     /// Writes zeroes from the end of the file on. What the file has already stays as it is.
     fn fill(&self, size: u64) -> io::Result<()> {
-        let (zeroes, mut at) = (vec![0; STEP], self.file.metadata()?.len());
+        let (zeroes, mut at) = (vec![0; STEP], marcel::blocking(|| self.file.size())?);
         while at < size {
             let len = (size - at).min(STEP as u64);
             self.file.write_all_at(&zeroes[..len as usize], at)?;
