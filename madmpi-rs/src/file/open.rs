@@ -286,7 +286,7 @@ impl File {
     /// # Errors
     /// The system's, here or at another rank; a rank has died.
     pub(crate) fn sync(&self) -> Result<(), Fault> {
-        let synced = self.file.sync_all().map_err(|error| fault(&self.says("syncing"), &error));
+        let synced = self.file.sync_data().map_err(|error| fault(&self.says("syncing"), &error));
         same(&self.comm, "sync", synced.map(|()| 0))
     }
 }
