@@ -56,11 +56,11 @@ impl Prepared {
         else {
             return None;
         };
-        if self.atomic {
+        let done = bytes.len();
+        if done > 0 && self.atomic {
             return None;
         }
-        let done = bytes.len();
-        if !file.by_pages(view, *position).at_once(&mut buffer(bytes, access.writes)) {
+        if done > 0 && !file.by_pages(view, *position).at_once(&mut buffer(bytes, access.writes)) {
             return None;
         }
         Some(finished(*access, view, elements, bytes, done))
