@@ -6,6 +6,9 @@
 //! | scattered read | the same, and all pages are in memory |
 //! | with a request | it is short, not far apart, and all pages are in memory: it is over when the call returns |
 //!
+//! An access with a request and without gaps is one system call: a write's pages only tell whether they are in memory. (A
+//! read is by pages on tmpfs, where a system call does not say that it would wait.)
+//!
 //! System calls do the rest, and all that fails here: they say why. No bytes but those of the pieces change; holes between
 //! them may become zeros.
 //!
@@ -117,17 +120,45 @@ impl ByPages<'_> {
 
     /// Accesses bytes if nothing has to be waited for; whether it has.
     pub(super) fn at_once(&self, bytes: &mut Buffer<'_>) -> bool {
-        bytes.len() <= SHORT && self.access(bytes, true).is_some()
+        let len = bytes.len();
+        if len > SHORT {
+            return false;
+        }
+        // Of bytes in a row, one system call costs less than copies of pages.
+        let row = self.bounds(len).filter(|(begin, end)| end - begin == len);
+        let Some((begin, end)) = row else {
+            return self.access(bytes, true).is_some();
+        };
+        match bytes {
+            Buffer::From(from) => self.write_if_resident(from, begin, end).is_some(),
+            Buffer::Into(into) => {
+                let len = into.len();
+                let read = self.file.read_at_once(into, begin) == Some(len);
+                read || self.access(bytes, true).is_some()
+            }
+        }
+    }
+
+    /// Where `len` bytes begin and end in the file, if there are some, and their places ascend.
+    fn bounds(&self, len: u64) -> Option<(u64, u64)> {
+        let ByPages { view, position, .. } = self;
+        let place = |position| view.map.place(position)?.checked_add(view.disp);
+        let last = position + len.checked_sub(1)?;
+        view.map.ascends().then_some((place(*position)?, place(last)? + 1))
+    }
+
+    /// Writes bytes in a row. A page of which a write changes a part is read first if it is not in memory.
+    fn write_if_resident(&self, bytes: &[u8], begin: u64, end: u64) -> Option<()> {
+        let ByPages { file, mapped, .. } = self;
+        let mapping = if mapped.may { mapped.from(file, begin, end)? } else { return None };
+        let is_resident = mapping.is_resident(begin..end);
+        is_resident.then(|| file.write_all_at(bytes, begin).ok())?
     }
 
     fn access(&self, bytes: &mut Buffer<'_>, only_resident: bool) -> Option<()> {
         let ByPages { file, mapped, view, position } = self;
         let (len, writes) = (bytes.len(), matches!(bytes, Buffer::From(_)));
-        if !mapped.may || len == 0 || !view.map.ascends() {
-            return None;
-        }
-        let place = |position| view.map.place(position)?.checked_add(view.disp);
-        let (begin, end) = (place(*position)?, place(position + len - 1)? + 1);
+        let (begin, end) = self.bounds(len).filter(|_| mapped.may)?;
         if !are_close(len, begin, end) {
             return None;
         }
@@ -205,5 +236,40 @@ impl Copy<'_> {
         }
         self.part = Some((mapping, part.end));
         Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(name: &str, contents: &[u8]) -> fs::File {
+        let path = std::env::temp_dir().join(format!("madmpi-{name}-{}", std::process::id()));
+        let mut options = std::fs::OpenOptions::new();
+        let file = options.read(true).write(true).create_new(true).open(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        file.write_all_at(contents, 0).unwrap();
+        file.into()
+    }
+
+    #[test]
+    fn rows_in_memory_are_accessed_at_once_and_others_are_not() {
+        let contents: Vec<u8> = (0..30_000u32).map(|at| (at % 251) as u8).collect();
+        let file = file("rows", &contents);
+        let (mapped, view) = (Mapped::new(&file, true), View::bytes().ok().unwrap());
+        if !mapped.may {
+            return eprintln!("skipped: no file system here whose page cache is the file");
+        }
+        let at = |position| ByPages { file: &file, mapped: &mapped, view: &view, position };
+        let mut into = vec![0; 10_000];
+        assert!(at(5000).at_once(&mut Buffer::Into(&mut into)));
+        assert_eq!(into, contents[5000..15_000]);
+        // Beyond the end.
+        assert!(!at(25_000).at_once(&mut Buffer::Into(&mut into)));
+        assert!(!at(40_000).at_once(&mut Buffer::From(&into)));
+        assert!(at(7000).at_once(&mut Buffer::From(&into)));
+        let mut all = vec![0; 40_000];
+        let len = file.read_at(&mut all, 0).unwrap();
+        assert_eq!(all[..len], [&contents[..7000], &into[..], &contents[17_000..]].concat());
     }
 }

@@ -147,6 +147,18 @@ impl File {
         unsafe { make(Call::Close { fd }, Hint::Short) }.map(drop)
     }
 
+    /// Reads what the page cache has at `offset`, up to `buffer.len()` bytes. Fewer: the rest is not in memory, or the file
+    /// ends. `None`: nothing is in memory, or the file system cannot tell (tmpfs).
+    ///
+    /// # Blocking
+    /// No.
+    pub fn read_at_once(&self, buffer: &mut [u8], offset: u64) -> Option<usize> {
+        let (fd, to, len) = (self.as_raw_fd(), buffer.as_mut_ptr(), clamp(buffer.len()));
+        let call = Call::Read { fd, to, len, offset: position(offset) };
+        // SAFETY: the borrow lasts until this returns.
+        unsafe { call.run_at_once() }.map(|n| n as usize)
+    }
+
     /// Begins to read up to `buffer.len()` bytes at `offset`.
     ///
     /// # Blocking
