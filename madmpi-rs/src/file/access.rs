@@ -40,7 +40,7 @@ pub(crate) struct Access {
 pub(super) struct Prepared {
     access: Access,
     view: Arc<View>,
-    /// Those of the call too: all ranks go the same way, even if a later call changes them before this access runs.
+    /// The hints and the atomic mode of the call: a rank may change them before its access runs, and another one after that.
     hints: Hints,
     atomic: bool,
     /// If it is a collective one.
