@@ -11,6 +11,10 @@ use marcel::Mode;
 use pioman::{FileEngine, Manager, Runtime, TaskBuilder, fs};
 use proptest::prelude::*;
 
+#[path = "../../marcel-rs/tests/common/mod.rs"]
+mod common;
+use common::in_a_child;
+
 /// A runtime of each mode, with each engine.
 fn runtimes() -> impl Iterator<Item = (String, Runtime)> {
     let modes = [Mode::NoThread, Mode::Mono, Mode::Smp];
@@ -722,6 +726,23 @@ fn forbid_uring() {
 #[test]
 fn where_rings_are_forbidden_the_pool_does_it() {
     run_child("seccomp");
+}
+
+/// A thread holds more transfers than the ring has places, ended ones, and makes calls that wait.
+#[test]
+fn transfers_that_are_held_do_not_hold_up_calls() {
+    in_a_child("transfers_that_are_held_do_not_hold_up_calls", Duration::from_secs(60), || {
+        let runtime = runtime(Mode::Smp, true);
+        let folder = folder();
+        let path = folder.path().join("file");
+        runtime.run(|| {
+            let file = fs::File::create(&path).unwrap();
+            let held: Vec<_> = (0..4096).map(|i| file.start_write_at(vec![1], i)).collect();
+            file.sync_data().unwrap();
+            assert_eq!(fs::metadata(&path).unwrap().len(), 4096);
+            drop(held);
+        });
+    });
 }
 
 #[test]

@@ -7,9 +7,12 @@
 //! descriptor is readable while there are any, so a sleeper needs no eventfd. An entry's `user_data` is the address
 //! of its [`Slot`], which stays in place until it is complete (`slot`).
 //!
-//! *Never more than fits.* Operations in flight are counted by a semaphore with half as many permits as the completion
-//! queue has places, so that each operation and its cancellation have one: the queue cannot overflow. A caller without
-//! a permit waits for its turn ([`make`]), or has its call made on the blocking pool ([`transfer`]).
+//! *Never more than fits.* There are half as many permits as the completion queue has places, so that each operation
+//! in flight and its cancellation have one: the queue cannot overflow. One half of the permits is for calls whose
+//! thread waits for their end ([`make`]), and waits for a permit if there is none. The other half is for transfers
+//! ([`transfer`]); the blocking pool makes what gets none. The halves are apart because a transfer keeps its permit
+//! until its owner drops it: a thread that held all permits by its transfers, and then made a call, would wait for
+//! itself.
 //!
 //! *A fork* leaves the child without the ring: its pages are not inherited, and a counter that the fork handler
 //! increments tells the child not to touch them. Files go on there by plain system calls.

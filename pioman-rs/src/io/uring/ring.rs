@@ -54,8 +54,10 @@ pub(crate) struct Uring {
     polling: Spin<()>,
     /// Entries of the completion queue that are still to come.
     in_flight: AtomicUsize,
-    /// Operations that may begin.
+    /// Operations that may begin of calls that wait for their ends: a permit comes back by itself.
     permits: Semaphore,
+    /// Transfers that may begin: a permit comes back when their owner drops them.
+    transfers: Semaphore,
     most: usize,
     /// Operations that the kernel knows, a bit each.
     known: u64,
@@ -94,7 +96,8 @@ impl Uring {
             pushing: Spin::new(()),
             polling: Spin::new(()),
             in_flight: AtomicUsize::new(0),
-            permits: Semaphore::new(most),
+            permits: Semaphore::new(most - most / 2),
+            transfers: Semaphore::new(most / 2),
             most,
             known,
             id: OnceLock::new(),
@@ -111,8 +114,14 @@ impl Uring {
         self.id.get().map_or(Hints::new(hint), |&id| Hints::new(hint).on(id))
     }
 
+    /// For calls whose thread waits for their end.
     pub(crate) fn permits(&self) -> &Semaphore {
         &self.permits
+    }
+
+    /// For transfers.
+    pub(crate) fn transfers(&self) -> &Semaphore {
+        &self.transfers
     }
 
     /// Whether this process is a child of the one that has made the ring.
@@ -123,7 +132,7 @@ impl Uring {
     /// Begins an operation; `slot` is complete when it has ended.
     ///
     /// # Safety
-    /// The caller holds a permit. `slot` is fresh; it, and what `call` refers to, stay in place until it is complete.
+    /// The caller holds a permit, of either kind. `slot` is fresh; it, and what `call` refers to, stay in place until it is complete.
     pub(crate) unsafe fn submit(&self, call: &Call, slot: &Slot) {
         let address = slot as *const Slot as u64;
         // SAFETY: the caller's promise.

@@ -79,7 +79,7 @@ impl Transfer {
         if let Some(manager) = &manager
             && let Some(ring) = manager.uring()
             && ring.knows(&call)
-            && let Some(permit) = ring.permits().try_acquire()
+            && let Some(permit) = ring.transfers().try_acquire()
         {
             let by = By::Ring(ring.clone());
             // SAFETY: a permit is ours; the transfer keeps `inner` until the slot is complete, or for ever.
@@ -234,7 +234,7 @@ struct Permit<'a>(&'a By);
 impl Drop for Permit<'_> {
     fn drop(&mut self) {
         if let By::Ring(ring) = self.0 {
-            ring.permits().release();
+            ring.transfers().release();
         }
     }
 }
@@ -295,7 +295,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
     fn permits(ring: &Uring) -> usize {
-        let taken: Vec<_> = std::iter::from_fn(|| ring.permits().try_acquire()).collect();
+        let taken: Vec<_> = std::iter::from_fn(|| ring.transfers().try_acquire()).collect();
         taken.len()
     }
 
