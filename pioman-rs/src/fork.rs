@@ -4,6 +4,7 @@
 //! descriptor out would take out the parent's. So what a source has made before the fork is of no use afterwards, and
 //! must be left alone. (A program that goes on with `exec`, as `std::process::Command` does, never gets here.)
 
+use std::io;
 use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
@@ -32,5 +33,16 @@ impl Birth {
     #[inline]
     pub fn is_here(self) -> bool {
         self.0 == FORKS.load(Relaxed)
+    }
+
+    /// That it is, for a wait.
+    pub(crate) fn check(self) -> io::Result<()> {
+        if self.is_here() {
+            return Ok(());
+        }
+        Err(io::Error::other(
+            "the process has been forked: its I/O manager watches the parent's descriptors, and the child, which may \
+             only call exec or exit, cannot wait",
+        ))
     }
 }

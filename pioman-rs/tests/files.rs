@@ -621,6 +621,7 @@ fn a_child_of_fork_does_not_use_the_ring() {
     let (reader, mut writer) = std::io::pipe().unwrap();
     let pipe = fs::File::from(std::os::fd::OwnedFd::from(reader));
     let transfer = pipe.start_read(vec![0; 4]);
+    let [dropped, waited, limited] = [(); 3].map(|()| pipe.start_read(vec![0; 4]));
     // SAFETY: the child makes system calls, allocates at most (glibc's allocator is usable after fork), and exits.
     let child = unsafe { libc::fork() };
     if child == 0 {
@@ -628,7 +629,15 @@ fn a_child_of_fork_does_not_use_the_ring() {
         let by_pool = !has_ring(&runtime);
         let nothing = !manager.poll(pioman::Point::Library);
         let (n, data) = file.start_read_at(vec![0; 6], 0).wait();
-        let right = n.is_ok_and(|n| n == 6) && data == b"parent" && by_pool && nothing;
+        let mut right = n.is_ok_and(|n| n == 6) && data == b"parent" && by_pool && nothing;
+        // What the parent has begun is the parent's: the child neither cancels it nor waits for it.
+        // SAFETY: no pointers. A child that waits ends.
+        unsafe { libc::alarm(60) };
+        dropped.cancel();
+        drop(dropped);
+        right &= waited.is_done() && waited.wait().0.is_err();
+        let limit = Instant::now() + Duration::from_secs(1000);
+        right &= limited.wait_until(limit).is_ok_and(|(n, _)| n.is_err());
         // SAFETY: ends the child.
         unsafe { libc::_exit(if right { 0 } else { 1 }) };
     }
@@ -636,6 +645,10 @@ fn a_child_of_fork_does_not_use_the_ring() {
     // SAFETY: our child; a writable integer.
     assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
     assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0, "{status:#x}");
+    for cancelled in [dropped, waited, limited] {
+        cancelled.cancel();
+        assert_eq!(cancelled.wait().0.unwrap_err().raw_os_error(), Some(libc::ECANCELED));
+    }
     writer.write_all(b"mine").unwrap();
     assert_eq!(transfer.wait().1, b"mine");
 }
@@ -738,6 +751,9 @@ fn transfers_that_are_held_do_not_hold_up_calls() {
         runtime.run(|| {
             let file = fs::File::create(&path).unwrap();
             let held: Vec<_> = (0..4096).map(|i| file.start_write_at(vec![1], i)).collect();
+            while !held.iter().all(|transfer| transfer.is_done()) {
+                marcel::yield_now();
+            }
             file.sync_data().unwrap();
             assert_eq!(fs::metadata(&path).unwrap().len(), 4096);
             drop(held);

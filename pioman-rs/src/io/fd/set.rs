@@ -61,7 +61,7 @@ impl FdSource {
 
     /// Adds a descriptor. The kernel reports what it is ready for already, as an event.
     pub(crate) fn add(&self, fd: RawFd, interest: u32) -> io::Result<Key> {
-        self.check()?;
+        self.birth.check()?;
         let Some((index, place)) = self.arena.take() else {
             return Err(io::Error::other("no room for another descriptor"));
         };
@@ -80,7 +80,7 @@ impl FdSource {
         if wanted == place.interest.load(Relaxed) {
             return Ok(());
         }
-        self.check()?;
+        self.birth.check()?;
         self.epoll.modify(fd, (wanted | EDGE) as i32, data(key.0, place))?;
         place.interest.store(wanted, Release);
         Ok(())
@@ -116,7 +116,7 @@ impl FdSource {
         seen: u64,
         deadline: Option<Instant>,
     ) -> io::Result<bool> {
-        self.check()?;
+        self.birth.check()?;
         if marcel::is_stopping() {
             return Err(io::Error::other(
                 "the runtime of the thread stops: it cannot wait for I/O",
@@ -137,16 +137,6 @@ impl FdSource {
     /// Never: keys are made by `add`, and places stay.
     fn place(&self, key: Key) -> &Place {
         self.arena.get(key.0).expect("a key has a place")
-    }
-
-    fn check(&self) -> io::Result<()> {
-        if self.birth.is_here() {
-            return Ok(());
-        }
-        Err(io::Error::other(
-            "the process has been forked: its I/O manager watches the parent's descriptors, and the child, which may \
-             only call exec or exit, cannot wait",
-        ))
     }
 
     /// Fetches events until none is left, in bounded work.

@@ -129,6 +129,14 @@ impl Uring {
         !self.birth.is_here()
     }
 
+    /// That its operations end in this process.
+    ///
+    /// # Errors
+    /// It is a child of the one that has made the ring.
+    pub(crate) fn check(&self) -> io::Result<()> {
+        self.birth.check()
+    }
+
     /// Begins an operation; `slot` is complete when it has ended.
     ///
     /// # Safety
@@ -139,12 +147,13 @@ impl Uring {
         unsafe { self.push(&call.entry().user_data(address)) };
     }
 
-    /// Asks the kernel to give an operation up. It ends all the same, sooner perhaps; `slot` is complete then.
+    /// Asks the kernel to give an operation up. It ends all the same, sooner perhaps; `slot` is complete then. In a
+    /// child of fork it is the parent's operation, and goes on.
     ///
     /// # Safety
     /// `slot` has been submitted here, and is in place.
     pub(crate) unsafe fn cancel(&self, slot: &Slot) {
-        if slot.ask_to_cancel() {
+        if !self.is_inherited() && slot.ask_to_cancel() {
             let address = slot as *const Slot as u64;
             let entry = opcode::AsyncCancel::new(address).build();
             // SAFETY: the slot waits for this entry too.

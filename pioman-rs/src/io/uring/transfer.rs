@@ -22,7 +22,8 @@ use crate::progress::point::Point;
 use crate::progress::policy::hints::{Hint, Hints};
 use crate::progress::source::Source;
 
-/// What is in use until the slot is complete; then it is the [`Transfer`]'s alone.
+/// What is in use until the slot is complete; then it is the [`Transfer`]'s alone. (In a child of fork the kernel uses
+/// the parent's memory; there it is lost.)
 struct Inner {
     slot: Slot,
     call: Call,
@@ -110,18 +111,25 @@ impl Transfer {
     /// # Blocking
     /// Does not block.
     pub fn is_done(&self) -> bool {
-        let done = self.inner.slot.done();
-        if !done.is_done()
+        if !self.has_ended()
             && let Some(manager) = &self.manager
         {
             manager.poll(Point::Library);
         }
-        done.is_done()
+        self.has_ended()
     }
 
     /// Whether its end has been found; does not look for it.
     pub fn has_ended(&self) -> bool {
-        self.inner.slot.done().is_done()
+        self.inner.slot.done().is_done() || self.check().is_err()
+    }
+
+    /// That it ends in this process. In a child of fork a transfer that its parent has begun by a ring does not.
+    fn check(&self) -> io::Result<()> {
+        match &self.by {
+            By::Ring(ring) if !self.inner.slot.done().is_done() => ring.check(),
+            _ => Ok(()),
+        }
     }
 
     /// Asks for its end. It has one outcome: it is cancelled (`ECANCELED`), or it has ended before.
@@ -151,12 +159,18 @@ impl Transfer {
     ///
     /// # Errors
     /// The kernel's; `ECANCELED` after [`Transfer::cancel`], or when the runtime that was to make the call stops, or when
-    /// the kernel gives the call up again and again.
+    /// the kernel gives the call up again and again. In a child of fork, of a transfer that its parent has begun; the
+    /// parent has the buffer, too.
     pub fn wait(mut self) -> (io::Result<usize>, Vec<u8>) {
         budget::spend();
         let mut submissions = 1;
         loop {
             self.until(None);
+            if let Err(error) = self.check() {
+                // SAFETY: the kernel uses the parent's memory, and no other thread of this process has it.
+                let buffer = std::mem::take(unsafe { &mut *self.inner.buffer.get() });
+                return (Err(error), buffer);
+            }
             let result = self.inner.slot.result();
             let lost = result == -libc::ECANCELED && !self.inner.slot.was_asked();
             let again = lost && submissions < MOST_SUBMISSIONS;
@@ -197,7 +211,7 @@ impl Transfer {
             By::Others => Hints::new(Hint::Short),
         };
         match (&self.manager, deadline) {
-            _ if done.is_done() => true,
+            _ if self.has_ended() => true,
             (Some(manager), None) => {
                 manager.wait(done, hints);
                 true
@@ -242,7 +256,9 @@ impl Drop for Permit<'_> {
 impl Drop for Transfer {
     fn drop(&mut self) {
         let _permit = Permit(&self.by);
-        if !self.inner.slot.done().is_done() {
+        if self.check().is_err() {
+            std::mem::forget(self.inner.clone()); // incomplete for ever, and never dropped
+        } else if !self.has_ended() {
             self.cancel();
             self.to_the_end();
         }
