@@ -1,6 +1,6 @@
 //! The end of a runtime: threads that wait for something are unwound, wherever and for whatever they wait.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
@@ -399,6 +399,83 @@ fn a_thread_that_waits_in_a_destructor_of_its_normal_end_is_unwound() {
             until(&ready, 1);
             drop(runtime);
             assert_eq!(dropped.load(SeqCst), 1);
+        }
+    });
+}
+
+/// A thread drops what another one has left: a result, or the payload of a panic, whose destructor waits, or panics with
+/// a payload whose destructor does. The thread is unwound there, once, and that does not stop at the handle.
+#[test]
+fn a_thread_that_waits_in_the_destructor_of_a_result_is_unwound() {
+    type Left = Then<Box<dyn FnMut() + Send>>;
+    let waits = |begun: &Arc<AtomicUsize>| -> Left {
+        let begun = begun.clone();
+        Then(Box::new(move || {
+            begun.fetch_add(1, SeqCst);
+            forever()
+        }))
+    };
+    let makes = |begun: &Arc<AtomicUsize>| -> [Box<dyn FnOnce() -> Left + Send>; 3] {
+        let (result, payload, nested) = (waits(begun), waits(begun), waits(begun));
+        let mut nested = Some(nested);
+        let panics: Left = Then(Box::new(move || resume_unwind(Box::new(nested.take()))));
+        [Box::new(|| result), Box::new(|| resume_unwind(Box::new(payload))), Box::new(|| panics)]
+    };
+    let test = "a_thread_that_waits_in_the_destructor_of_a_result_is_unwound";
+    in_a_child(test, LIMIT, || {
+        for runtime in runtimes() {
+            let begun = count();
+            let mut threads = Vec::new();
+            for make in makes(&begun) {
+                threads.push(runtime.spawn(move || {
+                    let handle = marcel::spawn(make);
+                    while !handle.is_finished() {
+                        marcel::yield_now();
+                    }
+                    drop(handle);
+                    forever()
+                }));
+            }
+            for make in makes(&begun) {
+                threads.push(runtime.spawn(move || {
+                    marcel::scope(|s| {
+                        let handle = s.spawn(make);
+                        while !handle.is_finished() {
+                            marcel::yield_now();
+                        }
+                        drop(handle);
+                        forever()
+                    })
+                }));
+            }
+            until(&begun, 6);
+            drop(runtime);
+            assert!(threads.into_iter().all(stopped));
+        }
+    });
+}
+
+/// A thread of a scope drops its own result, since its handle is gone, and is unwound there: it counts itself out.
+#[test]
+fn a_thread_of_a_scope_that_waits_in_the_destructor_of_its_result_is_unwound() {
+    let test = "a_thread_of_a_scope_that_waits_in_the_destructor_of_its_result_is_unwound";
+    in_a_child(test, LIMIT, || {
+        for runtime in runtimes() {
+            let begun = count();
+            let begins = begun.clone();
+            let thread = runtime.spawn(move || {
+                marcel::scope(|s| {
+                    s.spawn(|| {
+                        Then(|| {
+                            begins.fetch_add(1, SeqCst);
+                            forever()
+                        })
+                    });
+                })
+            });
+            until(&begun, 1);
+            drop(runtime);
+            assert!(stopped(thread));
         }
     });
 }

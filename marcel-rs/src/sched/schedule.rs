@@ -211,7 +211,8 @@ impl Here {
         here::set_tcb(Some(tcb));
         // Else what they start would ask the one before, whose block may be another's by now.
         self.running.store(tcb as *const Tcb as *mut Tcb, Relaxed);
-        tcb.discard_payload();
+        let unwinding = tcb.discard_payload();
+        debug_assert!(unwinding.is_none(), "what has no context waits nowhere");
         tcb.own.locals.finish();
         here::set_tcb(None);
         tcb.own.unwinding.set(false);

@@ -61,6 +61,7 @@ use self::coroutine::Engine;
 #[cfg(all(feature = "back-end-context", not(feature = "back-end-corosensei")))]
 use self::fcontext::Engine;
 
+use std::any::Any;
 use std::cell::Cell;
 use std::mem::ManuallyDrop;
 use std::panic::resume_unwind;
@@ -154,6 +155,13 @@ impl Context {
 
 /// The payload of a forced unwinding; ends where the thread's panics are caught.
 struct Unwound;
+
+/// Whether this payload, which was caught, is that of a forced unwinding: of a green thread that waited, and whose
+/// runtime stops. That comes once, so who catches it goes on with it (`resume_unwind`): else the thread's next wait
+/// never ends, and neither does its runtime.
+pub fn is_forced_unwinding(payload: &(dyn Any + Send)) -> bool {
+    payload.is::<Unwound>()
+}
 
 #[cold]
 fn raise() {

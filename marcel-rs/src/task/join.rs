@@ -160,8 +160,11 @@ impl<T> Drop for JoinHandle<T> {
     fn drop(&mut self) {
         let tcb = self.tcb();
         if !tcb.join.detach() {
-            tcb.discard_payload();
+            let unwinding = tcb.discard_payload();
             worker::recycle(tcb, worker::current());
+            if let Some(unwinding) = unwinding {
+                unwinding.resume();
+            }
         }
     }
 }

@@ -34,7 +34,7 @@ use crate::task::park;
 use crate::task::park::is_stopping;
 use crate::task::spawn::Builder;
 use crate::tcb::block::Tcb;
-use crate::tcb::payload::drop_panic;
+use crate::tcb::payload::contain;
 
 /// What the threads of a scope and its owner share.
 struct Count {
@@ -105,14 +105,24 @@ impl<T> Drop for Packet<T> {
                 Err(payload) => Some(Err(payload)),
             };
         }
-        let mut panicked = matches!(result, Some(Err(_)));
-        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(result))) {
-            drop_panic(payload);
-            panicked = true;
-        }
-        if panicked {
+        let panicked = matches!(result, Some(Err(_)));
+        let dropped = contain(|| drop(result));
+        if panicked || dropped.panicked {
             count.panicked.store(true, Relaxed);
         }
+        if let Some(unwinding) = dropped.unwinding {
+            unwinding.resume();
+        }
+    }
+}
+
+/// Counts the thread out of the scope that has this count, also when its result's destructor is unwound.
+struct CountsOut(*const Count);
+
+impl Drop for CountsOut {
+    fn drop(&mut self) {
+        // SAFETY: counted in when the packet was made.
+        unsafe { Count::leave(self.0) };
     }
 }
 
@@ -122,7 +132,7 @@ struct Part<T>(Option<Arc<Packet<T>>>);
 impl<T> Drop for Part<T> {
     fn drop(&mut self) {
         if let Some(packet) = self.0.take() {
-            let count = packet.count;
+            let _counts_out = CountsOut(packet.count);
             // SAFETY: only this end writes, before the latch is set.
             let result = unsafe { &mut *packet.result.get() };
             result.get_or_insert_with(|| {
@@ -134,8 +144,6 @@ impl<T> Drop for Part<T> {
             });
             packet.ended.set();
             drop(packet);
-            // SAFETY: counted in when the packet was made.
-            unsafe { Count::leave(count) };
         }
     }
 }

@@ -26,7 +26,7 @@ use crate::tcb::interrupt_flag::InterruptFlag;
 use crate::tcb::join_word::JoinWord;
 use crate::tcb::locals::Locals;
 use crate::tcb::park_word::ParkWord;
-use crate::tcb::payload::{Payload, drop_panic};
+use crate::tcb::payload::{Payload, Unwinding, contain};
 use crate::tcb::traits::{Panics, Traits};
 
 /// Control block of one thread; see the module's description. Blocks are neighbours in memory, and their
@@ -227,13 +227,9 @@ impl Tcb {
     }
 
     /// Drops the closure or the result of a thread. By its owner.
-    pub(crate) fn discard_payload(&self) {
+    pub(crate) fn discard_payload(&self) -> Option<Unwinding> {
         // SAFETY: the caller owns the thread.
-        let drop = || unsafe { self.own.payload.discard() };
-        // The panic hook has said what there is to say.
-        if let Err(panic) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(drop)) {
-            drop_panic(panic);
-        }
+        contain(|| unsafe { self.own.payload.discard() }).unwinding
     }
 
     /// The thread's name, for messages.

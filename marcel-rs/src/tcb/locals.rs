@@ -1,11 +1,10 @@
 //! The green-thread-local values of one thread: see `task::local_key`.
 
 use std::cell::{Cell, UnsafeCell};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::null_mut;
 
 use crate::os::signal::AllBlocked;
-use crate::tcb::payload::drop_panic;
+use crate::tcb::payload::contain;
 
 /// The value has been destroyed, or is being.
 const GONE: *mut Header = std::ptr::without_provenance_mut(1);
@@ -131,8 +130,8 @@ impl Locals {
                 self.newest.set((*header).older);
                 self.set((*header).index, GONE);
                 // The panic hook has said why; the values that remain are destroyed all the same.
-                if let Err(payload) = catch_unwind(AssertUnwindSafe(|| ((*header).drop)(header))) {
-                    drop_panic(payload);
+                if let Some(unwinding) = contain(|| ((*header).drop)(header)).unwinding {
+                    unwinding.at_the_end_anyway();
                 }
             }
         }

@@ -9,9 +9,11 @@ use std::any::Any;
 use std::cell::{Cell, UnsafeCell};
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::{self, NonNull, null_mut};
 use std::thread::Result;
+
+use crate::stack::is_forced_unwinding;
 
 /// Room in the control block: closures of a few captured values, results of the size of a boxed error.
 type Room = [u128; 4];
@@ -170,11 +172,48 @@ impl Payload {
     }
 }
 
-/// Drops what a panic carried. Its destructor might panic as well; then what that one carried is leaked.
-pub(crate) fn drop_panic(carried: Box<dyn Any + Send>) {
-    if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(carried))) {
-        std::mem::forget(another);
+/// The forced unwinding of the calling thread, which began in a destructor of the program's, since that waited.
+#[must_use = "it comes once: dropped, the thread's next wait never ends, and neither does its runtime"]
+pub(crate) struct Unwinding(Box<dyn Any + Send>);
+
+impl Unwinding {
+    /// Goes on with it. The caller's own things are in order.
+    pub(crate) fn resume(self) -> ! {
+        resume_unwind(self.0)
     }
+
+    /// The thread ends at once.
+    pub(crate) fn at_the_end_anyway(self) {
+        drop(self.0);
+    }
+}
+
+/// How a destructor of the program's has ended that is not to unwind its caller.
+#[must_use]
+pub(crate) struct Dropped {
+    /// The panic hook has said what there is to say.
+    pub(crate) panicked: bool,
+    pub(crate) unwinding: Option<Unwinding>,
+}
+
+/// Runs destructors of the program's. A panic ends here. What it carried is dropped; if that panics as well, what that
+/// carried is leaked.
+pub(crate) fn contain(destructors: impl FnOnce()) -> Dropped {
+    let Err(carried) = catch_unwind(AssertUnwindSafe(destructors)) else {
+        return Dropped { panicked: false, unwinding: None };
+    };
+    if is_forced_unwinding(&*carried) {
+        return Dropped { panicked: false, unwinding: Some(Unwinding(carried)) };
+    }
+    let unwinding = match catch_unwind(AssertUnwindSafe(|| drop(carried))) {
+        Err(another) if is_forced_unwinding(&*another) => Some(Unwinding(another)),
+        Err(another) => {
+            std::mem::forget(another);
+            None
+        }
+        Ok(()) => None,
+    };
+    Dropped { panicked: true, unwinding }
 }
 
 #[cfg(test)]
@@ -251,7 +290,9 @@ mod tests {
         }
         let dropped = Arc::new(AtomicUsize::new(0));
         for panics in [false, true] {
-            drop_panic(Box::new(Carried { dropped: dropped.clone(), panics }));
+            let carried = Carried { dropped: dropped.clone(), panics };
+            let all = contain(|| std::panic::resume_unwind(Box::new(carried)));
+            assert!(all.panicked && all.unwinding.is_none());
         }
         assert_eq!(dropped.load(Relaxed), 2);
     }
