@@ -4,8 +4,9 @@
 //! call could come first. One at a time, then; a thread that finds another one at it has not armed, polls, and tries
 //! again.
 //!
-//! It is not set again for a later deadline (time-outs are mostly taken back before they end): it goes off in vain
-//! then, once, which costs less than a system call for each.
+//! Invariant: while it is still to come, it is not set for a later deadline. Time-outs are mostly taken back before they
+//! end: it goes off in vain then, once, which costs less than a system call for each. And another thread may have
+//! inserted a deadline meanwhile, and rely on it as it is set.
 
 use crate::shim::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
@@ -25,22 +26,32 @@ impl Alarm {
 
     /// Makes sure that it goes off at `earliest` or before; what has gone off is turned off. False if another thread
     /// sets it right now, or a deadline is over. Progress path: one system call at most, in `set`.
-    pub(crate) fn arm(&self, earliest: &AtomicU64, now: u64, set: impl FnOnce(u64)) -> bool {
-        let wanted = earliest.load(SeqCst);
+    pub(crate) fn arm(
+        &self,
+        earliest: &AtomicU64,
+        now: impl FnOnce() -> u64,
+        set: impl FnOnce(u64),
+    ) -> bool {
+        let look = || (earliest.load(SeqCst), self.set_for.load(SeqCst));
+        let (wanted, set_for) = look();
+        // After the look: by an older time an alarm that another thread turns off would seem to come.
+        let now = now();
         if wanted != NEVER && wanted <= now {
             return false;
         }
-        let set_for = self.set_for.load(SeqCst);
         // (Set for `NEVER`, and `NEVER` is wanted: the same.)
-        if now < set_for && set_for <= wanted {
+        let suffices = |wanted, set_for| now < set_for && set_for <= wanted;
+        if suffices(wanted, set_for) {
             return true;
         }
         if self.setting.compare_exchange(false, true, SeqCst, SeqCst).is_err() {
             return false;
         }
-        let wanted = earliest.load(SeqCst);
-        set(wanted);
-        self.set_for.store(wanted, SeqCst);
+        let (wanted, set_for) = look();
+        if !suffices(wanted, set_for) {
+            set(wanted);
+            self.set_for.store(wanted, SeqCst);
+        }
         self.setting.store(false, SeqCst);
         true
     }
@@ -63,7 +74,7 @@ mod model {
                 move || {
                     let (earliest, alarm, kernel) = &*world;
                     earliest.fetch_min(deadline, SeqCst);
-                    if alarm.arm(earliest, 0, |at| kernel.store(at, SeqCst)) {
+                    if alarm.arm(earliest, || 0, |at| kernel.store(at, SeqCst)) {
                         assert!(kernel.load(SeqCst) <= deadline);
                     }
                 }
@@ -71,8 +82,36 @@ mod model {
             let threads = [thread::spawn(one(100)), thread::spawn(one(50))];
             threads.into_iter().for_each(|t| t.join().unwrap());
             let (earliest, alarm, kernel) = &*world;
-            assert!(alarm.arm(earliest, 0, |at| kernel.store(at, SeqCst)));
+            assert!(alarm.arm(earliest, || 0, |at| kernel.store(at, SeqCst)));
             assert_eq!(kernel.load(SeqCst), 50);
+        });
+    }
+
+    /// It is set for a deadline that was taken back. One thread inserts an earlier one, another takes that back, and a
+    /// third then inserts a later one, and relies on what it is set for.
+    #[test]
+    fn the_alarm_is_not_moved_later_while_it_is_to_come() {
+        loom::model(|| {
+            let alarm = Alarm { setting: AtomicBool::new(false), set_for: AtomicU64::new(10) };
+            let world = Arc::new((AtomicU64::new(NEVER), alarm, AtomicU64::new(10)));
+            let arms = {
+                let world = world.clone();
+                thread::spawn(move || {
+                    let (earliest, alarm, kernel) = &*world;
+                    earliest.fetch_min(5, SeqCst);
+                    alarm.arm(earliest, || 0, |at| kernel.store(at, SeqCst));
+                })
+            };
+            let takes_back = {
+                let world = world.clone();
+                thread::spawn(move || world.0.store(NEVER, SeqCst))
+            };
+            takes_back.join().unwrap();
+            let (earliest, alarm, kernel) = &*world;
+            earliest.fetch_min(12, SeqCst);
+            let told = alarm.arm(earliest, || 0, |at| kernel.store(at, SeqCst));
+            arms.join().unwrap();
+            assert!(!told || kernel.load(SeqCst) <= 12);
         });
     }
 }

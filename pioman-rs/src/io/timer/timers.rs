@@ -155,7 +155,7 @@ unsafe impl Source for Timers {
         if !self.birth.is_here() {
             return !self.pending(); // the descriptor is the parent's: a waiter in a child of fork polls
         }
-        self.alarm.arm(&self.earliest, monotonic(), |at| self.set(at))
+        self.alarm.arm(&self.earliest, monotonic, |at| self.set(at))
     }
 
     fn disarm(&self) {}
