@@ -9,6 +9,8 @@ pub use crate::os::kernel_mutex::ModelMutex;
 pub use crate::os::sleeper::Sleeper;
 #[cfg(not(loom))]
 pub use crate::sched::signal_target::SignalTarget;
+#[cfg(not(loom))]
+pub use crate::stack::is_forced_unwinding;
 pub use crate::sync::spin::Spin;
 #[cfg(not(loom))]
 pub use crate::task::current::{

@@ -5,6 +5,7 @@
 //! a second are counted instead of written, and the next line says how many there were. Never in a signal handler,
 //! since no code of others runs there.
 
+use std::any::Any;
 use std::fmt;
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,7 +13,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use marcel::plumbing::budget;
+use marcel::plumbing::{budget, is_forced_unwinding};
 use marcel::trace::Stamp;
 
 use crate::knobs;
@@ -100,9 +101,17 @@ impl<T> Called<T> {
         Some(text.unwrap_or("a panic without a text"))
     }
 
+    /// What the caller resumes (`resume_unwind`) when its own things are in order, if the code has waited and the green
+    /// thread is unwound there: see [`is_forced_unwinding`].
+    pub fn into_unwinding(self) -> Option<Box<dyn Any + Send>> {
+        self.result.err().filter(|payload| is_forced_unwinding(&**payload))
+    }
+
     /// Tells of a panic; the message ends with `result`.
     pub(crate) fn tell_panic(&self, kind: &str, name: &str, result: &str) {
-        if let Some(message) = self.message() {
+        if let Some(message) = self.message()
+            && !self.result.as_ref().is_err_and(|payload| is_forced_unwinding(&**payload))
+        {
             let took = self.took();
             report(kind, name, format_args!("panicked after {took:?}: {message}{result}"));
         }

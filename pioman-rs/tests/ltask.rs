@@ -11,6 +11,10 @@ use pioman::{
     TaskError, Tasklet, TaskletBuilder, TaskletType,
 };
 
+#[path = "../../marcel-rs/tests/common/mod.rs"]
+mod common;
+use common::in_a_child;
+
 const MODES: [Mode; 3] = [Mode::NoThread, Mode::Mono, Mode::Smp];
 /// After so long something is lost.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -796,6 +800,50 @@ impl<F: Fn()> Drop for Finally<F> {
     fn drop(&mut self) {
         (self.0)();
     }
+}
+
+/// What a task has captured waits in its destructor, which it must not; or its callback waits. The thread that runs the
+/// task, or cancels it, is unwound there, once: it ends, and so does its runtime.
+#[test]
+fn the_end_of_a_task_that_waits_does_not_keep_the_runtime() {
+    in_a_child("the_end_of_a_task_that_waits_does_not_keep_the_runtime", LIMIT, || {
+        for by_callback in [false, true] {
+            for cancels in [false, true] {
+                let runtime = runtime(Mode::Mono);
+                let manager = runtime.manager().clone();
+                let begun = Arc::new(AtomicBool::new(false));
+                let begins = begun.clone();
+                let waits = Finally(move || {
+                    begins.store(true, SeqCst);
+                    loop {
+                        marcel::park();
+                    }
+                });
+                drop(runtime.threads().spawn(move || {
+                    let task = TaskBuilder::new();
+                    let task = if cancels { task.masked() } else { task };
+                    let task = if by_callback {
+                        task.on_end(move |_| drop(waits)).submit_once(&manager, || ())
+                    } else {
+                        task.submit(&manager, move || {
+                            let _waits = &waits;
+                            Progress::Done
+                        })
+                    };
+                    let task = task.unwrap();
+                    if cancels {
+                        task.cancel();
+                    }
+                    let _ = task.wait();
+                    loop {
+                        marcel::park();
+                    }
+                }));
+                until("it waits", || begun.load(SeqCst));
+                drop(runtime);
+            }
+        }
+    });
 }
 
 /// A kernel thread makes the call while a green thread drops the handle. The call ends when the runtime unwinds.

@@ -11,6 +11,10 @@ use futures_util::future::{Either, join_all, select};
 use futures_util::task::{LocalSpawnExt, SpawnExt};
 use pioman::{Completion, Cond, Notifier, Semaphore};
 
+#[path = "../../marcel-rs/tests/common/mod.rs"]
+mod common;
+use common::in_a_child;
+
 #[test]
 fn futures_end_under_a_tiny_executor() {
     for round in 0..200 {
@@ -292,4 +296,68 @@ fn a_callback_of_what_a_handler_finds_is_called_outside_of_it() {
         });
         assert!(!in_handler && thread != own);
     }
+}
+
+/// Counts, and waits for ever.
+struct Waits(Arc<AtomicUsize>);
+
+impl Waits {
+    fn wait(&self) -> ! {
+        self.0.fetch_add(1, SeqCst);
+        loop {
+            marcel::park();
+        }
+    }
+}
+
+impl std::task::Wake for Waits {
+    fn wake(self: Arc<Self>) {
+        Waits::wait(&self);
+    }
+}
+
+/// Neither is to wait. Its thread is unwound there, once: the thread ends, and so does its runtime, and the callback that
+/// comes next is called all the same.
+#[test]
+fn a_callback_or_waker_that_waits_does_not_keep_the_runtime() {
+    let test = "a_callback_or_waker_that_waits_does_not_keep_the_runtime";
+    in_a_child(test, LONG, || {
+        for by_waker in [false, true] {
+            let manager = pioman::Manager::builder().mode(marcel::Mode::Mono);
+            let runtime = pioman::Runtime::build(manager, marcel::Runtime::builder()).unwrap();
+            let [begun, called] = [(); 2].map(|()| Arc::new(AtomicUsize::new(0)));
+            let completion = Arc::new(Completion::new());
+            let waits = Arc::new(Waits(begun.clone()));
+            let mut future = std::pin::pin!(completion.into_future());
+            let mut callback = None;
+            if by_waker {
+                let waker = waits.into();
+                let mut context = std::task::Context::from_waker(&waker);
+                assert!(future.as_mut().poll(&mut context).is_pending());
+            } else {
+                callback = Some(completion.on_complete(move || waits.wait()));
+            }
+            let counted = called.clone();
+            let next = completion.on_complete(move || {
+                counted.fetch_add(1, SeqCst);
+            });
+            let completes = completion.clone();
+            runtime.run(|| {
+                drop(marcel::spawn(move || {
+                    completes.complete();
+                    loop {
+                        marcel::park();
+                    }
+                }));
+                while begun.load(SeqCst) == 0 {
+                    marcel::yield_now();
+                }
+            });
+            drop(runtime);
+            while called.load(SeqCst) == 0 {
+                std::thread::yield_now();
+            }
+            drop((callback, next));
+        }
+    });
 }

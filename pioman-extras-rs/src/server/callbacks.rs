@@ -8,6 +8,7 @@ use super::counters::Common;
 use super::kinds::{Kind, Kinds};
 use super::pending::{Group, Pending};
 use super::word::Outcome;
+use marcel::plumbing::is_forced_unwinding;
 use pioman::plumbing;
 
 pub(super) type OnOne<R> = Box<dyn Fn(&Pending<R>) + Send + Sync>;
@@ -130,7 +131,6 @@ impl Whose<'_> {
     /// Calls a closure of the library's; false if it panicked. Panics are named and end here; so is one that should be
     /// `short` and is not.
     fn guarded(&self, what: &'static str, short: bool, call: impl FnOnce()) -> bool {
-        let stopping = marcel::is_stopping();
         let called = {
             let _told = plumbing::TracedCall::callback(self.number, what);
             plumbing::call_foreign(call)
@@ -138,7 +138,7 @@ impl Whose<'_> {
         let tell = |text: std::fmt::Arguments<'_>| plumbing::report("server", self.name, text);
         match called.result {
             // Not a panic: the thread waited in the callback, and is unwound because its runtime stops.
-            Err(payload) if !stopping && marcel::is_stopping() => resume_unwind(payload),
+            Err(payload) if is_forced_unwinding(&*payload) => resume_unwind(payload),
             Err(_) => {
                 self.common.panics.fetch_add(1, Relaxed);
                 let (text, took) = (called.message().unwrap_or_default(), called.took());

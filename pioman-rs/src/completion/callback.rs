@@ -40,6 +40,9 @@ impl Wake for Once {
             let called = fault::call(|| self.call());
             called.tell_panic("completion callback", self.name, fault::SLEEPS_ON);
             called.tell_time("completion callback", self.name);
+            if let Some(unwinding) = called.into_unwinding() {
+                std::panic::resume_unwind(unwinding);
+            }
         }
         #[cfg(loom)]
         self.call();

@@ -173,7 +173,15 @@ impl Deferred {
             let Some(waker) = waker else { continue };
             // A panic is the executor's fault, and others wait behind it. (A callback's ends before: `Once`.)
             #[cfg(not(loom))]
-            fault::call(|| waker.wake()).tell_panic("waker", "of a future", fault::SLEEPS_ON);
+            {
+                let called = fault::call(|| waker.wake());
+                called.tell_panic("waker", "of a future", fault::SLEEPS_ON);
+                if let Some(unwinding) = called.into_unwinding() {
+                    DRAINING.set(false);
+                    call_helper(); // for those behind it
+                    std::panic::resume_unwind(unwinding);
+                }
+            }
             #[cfg(loom)]
             waker.wake();
         }
@@ -245,10 +253,7 @@ impl Drop for Held {
 pub(crate) fn settle_now() {
     #[cfg(not(loom))]
     if marcel::in_tick() {
-        if let Some(helper) = HELPER.get() {
-            helper.unpark();
-        }
-        return;
+        return call_helper();
     } else if HELD.get() > 0 || DRAINING.get() {
         return;
     }
@@ -259,9 +264,16 @@ pub(crate) fn settle_now() {
     deferred().drain();
 }
 
-/// The kernel thread that calls wakers for handlers.
+/// The kernel thread that calls wakers for handlers, and for threads that are unwound in one.
 #[cfg(not(loom))]
 static HELPER: std::sync::OnceLock<marcel::Thread> = std::sync::OnceLock::new();
+
+#[cfg(not(loom))]
+fn call_helper() {
+    if let Some(helper) = HELPER.get() {
+        helper.unpark();
+    }
+}
 
 /// Makes sure that it is there, before a future is listed.
 pub(crate) fn start_helper() {

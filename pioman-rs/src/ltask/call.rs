@@ -1,9 +1,12 @@
 //! One call of a light task, and its end.
 
+use std::any::Any;
 use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
+
+use marcel::plumbing::is_forced_unwinding;
 
 use crate::fault::{self, Called};
 use crate::ltask::block::{Exporter, Ltask};
@@ -68,7 +71,6 @@ impl Ltask {
         if self.may_export(tasks, visitor) && self.export(tasks) {
             return tasks.tree.forget(Ran::Useful);
         }
-        let was_stopping = marcel::is_stopping();
         let called = {
             let _inside = Inside::enter(self, visitor.caller);
             let _told = self.tell_call();
@@ -86,9 +88,8 @@ impl Ltask {
             Ok(Progress::Done) => self.end(Outcome::Completed, tasks, visitor),
             Ok(Progress::Again) => self.after(self.state.again(), tasks, visitor, Ran::Useful),
             Ok(Progress::Waiting) => self.after(self.state.again(), tasks, visitor, Ran::Waiting),
-            Err(panic) if !was_stopping && marcel::is_stopping() => {
-                // Not a fault: the task has waited for something, and the green thread that called it is unwound
-                // there, since its runtime stops. (When that had begun before, a panic is the task's own.)
+            Err(panic) if is_forced_unwinding(&*panic) => {
+                // Not a fault: the task has waited for something.
                 self.end(Outcome::Cancelled, tasks, visitor);
                 resume_unwind(panic)
             }
@@ -134,8 +135,9 @@ impl Ltask {
                 if again || self.fixed().exclusion.is_none() {
                     tasks.tree.counts.note(Outcome::Cancelled);
                 }
-                self.finish(Outcome::Cancelled, &tasks.tree, Some(visitor.caller));
-                tasks.tree.forget(Ran::Useful)
+                let unwinding = self.finish(Outcome::Cancelled, &tasks.tree, Some(visitor.caller));
+                let ran = tasks.tree.forget(Ran::Useful);
+                unwinding.map_or(ran, |unwinding| resume_unwind(unwinding))
             }
         }
     }
@@ -144,28 +146,39 @@ impl Ltask {
     fn end(&'static self, outcome: Outcome, tasks: &Tasks, visitor: &Visitor) -> Ran {
         self.state.end();
         tasks.tree.counts.note(outcome);
-        self.finish(outcome, &tasks.tree, Some(visitor.caller));
-        tasks.tree.forget(Ran::Useful)
+        let unwinding = self.finish(outcome, &tasks.tree, Some(visitor.caller));
+        let ran = tasks.tree.forget(Ran::Useful);
+        unwinding.map_or(ran, |unwinding| resume_unwind(unwinding))
     }
 
     /// Drops what it has captured, tells how it has ended. ENDING is the caller's, the block perhaps another's
-    /// afterwards.
-    fn finish(&'static self, outcome: Outcome, tree: &Tree, caller: Option<Caller>) {
+    /// afterwards. What the caller resumes, if the calling thread is unwound in a destructor or in the task's callback.
+    #[must_use]
+    fn finish(
+        &'static self,
+        outcome: Outcome,
+        tree: &Tree,
+        caller: Option<Caller>,
+    ) -> Option<Box<dyn Any + Send>> {
         if self.fixed().can_block {
             tree.can_block(-1);
         }
+        let mut unwinding = None;
         {
             let _inside = caller.map(|caller| Inside::enter(self, caller));
             // SAFETY: ENDING is ours.
             let work = unsafe { (*self.work.get()).take() };
             if let Some(mut work) = work {
                 let callback = work.callback.take();
-                self.tell_panic(&fault::call(|| drop(work)));
+                let dropped = fault::call(|| drop(work));
+                self.tell_panic(&dropped);
+                unwinding = dropped.into_unwinding();
                 if let Some(callback) = callback {
                     let result = self.result_of(outcome);
                     let called = fault::call(|| callback(&result));
                     self.tell_panic(&called);
                     called.tell_time("completion callback of light task", self.name());
+                    unwinding = unwinding.or(called.into_unwinding());
                 }
             }
         }
@@ -174,6 +187,7 @@ impl Ltask {
         if self.state.told() {
             self.recycle();
         }
+        unwinding
     }
 
     /// Asks for its end; true unless it has an outcome, or is about to.
@@ -187,8 +201,8 @@ impl Ltask {
                 if was == Was::Queued {
                     tree.ended_in_queue(1);
                 }
-                self.finish(Outcome::Cancelled, tree, None);
-                true
+                let unwinding = self.finish(Outcome::Cancelled, tree, None);
+                unwinding.is_none_or(|unwinding| resume_unwind(unwinding))
             }
             Cancel::Later => true,
             Cancel::TooLate => false,
@@ -264,7 +278,8 @@ impl Exporter for Tasks {
         self.tree.end_blocking();
         self.tree.counts.note(outcome);
         task.state.end();
-        task.finish(outcome, &self.tree, None);
+        let unwinding = task.finish(outcome, &self.tree, None);
+        debug_assert!(unwinding.is_none(), "a kernel thread is not unwound");
     }
 }
 
