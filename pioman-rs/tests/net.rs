@@ -18,6 +18,10 @@ use pioman::pipe::pipe;
 use pioman::{Manager, Points, Runtime};
 use proptest::prelude::*;
 
+#[path = "../../marcel-rs/tests/common/mod.rs"]
+mod common;
+use common::in_a_child;
+
 const SHORT: Duration = Duration::from_millis(20);
 
 /// Runs `f` as a green thread in both modes that have any, with all points, without spare kernel threads and with no
@@ -658,6 +662,37 @@ fn a_child_of_fork_gets_an_error_where_it_would_wait() {
     std::thread::sleep(Duration::from_millis(5));
     writer.write_all(b"y").unwrap();
     assert_eq!(reads.join().unwrap(), 1);
+}
+
+/// A child waits, as far as it can, beside a thread of its parent's that sleeps: neither disturbs the other.
+#[test]
+fn a_child_of_fork_does_not_take_what_its_parent_waits_for() {
+    let test = "a_child_of_fork_does_not_take_what_its_parent_waits_for";
+    in_a_child(test, Duration::from_secs(60), || {
+        for round in 0..20 {
+            let (mut reader, mut writer) = pipe().unwrap();
+            writer.write_all(b"x").unwrap();
+            reader.read_exact(&mut [0]).unwrap();
+            let manager = pioman::Manager::here().unwrap();
+            // SAFETY: the child makes system calls, allocates (glibc's allocator is usable after a fork) and ends.
+            let child = unsafe { libc::fork() };
+            if child == 0 {
+                let limit = Instant::now() + Duration::from_millis(50);
+                let done = pioman::Completion::new();
+                let waited = manager.wait_until(&done, pioman::Hint::Long, limit);
+                // SAFETY: no destructors, no handlers.
+                unsafe { libc::_exit(waited.into()) };
+            }
+            let reads = std::thread::spawn(move || reader.read(&mut [0]).unwrap());
+            std::thread::sleep(Duration::from_millis(5 * (round % 2)));
+            writer.write_all(b"y").unwrap();
+            assert_eq!(reads.join().unwrap(), 1);
+            let mut status = 0;
+            // SAFETY: our child.
+            assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+            assert_eq!(status, 0);
+        }
+    });
 }
 
 /// A ring of pipes: each of many threads passes on what it gets, plus one.

@@ -568,7 +568,9 @@ impl Leader<'_> {
         last_look: impl FnOnce() -> bool,
     ) {
         let Driver { leadership, background, machine, .. } = self.0;
-        let blind = leadership.is_blind().then(|| Instant::now() + machine.tick_period);
+        let inherited = leadership.set.is_inherited();
+        let blind = leadership.is_blind() || inherited;
+        let blind = blind.then(|| Instant::now() + machine.tick_period);
         let until = [deadline, blind].into_iter().flatten().min();
         // First: a ring that is on its way when the last look finds its cause would wake the watcher in vain. The
         // leader arms for what is unattended when it leaves.
@@ -576,7 +578,9 @@ impl Leader<'_> {
         let armed = leadership.set.arm(&sources, these);
         drop(sources); // a thread that removes a source waits for pins
         let mut reported = 0;
-        if armed {
+        if armed && inherited {
+            sleeper.sleep(until, last_look);
+        } else if armed {
             sleeper.sleep_in(last_look, || reported = leadership.set.sleep(until));
         }
         // An event that came for this thread must not wake the next sleeper, even if this thread did not sleep.

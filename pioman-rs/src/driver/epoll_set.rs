@@ -3,6 +3,9 @@
 //! The set holds the sources' descriptors, one-shot and *disarmed* while no thread sleeps there, so that a busy network
 //! wakes no thread while another one polls it; and the eventfds of the threads that may sleep in it
 //! (see [`marcel::plumbing::Sleeper`]).
+//!
+//! A child of `fork` shares the set in the kernel with its parent: there every change is left out, and no thread sleeps
+//! here. A thread of the child that waits looks at the pace of the tick.
 
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
@@ -13,6 +16,7 @@ use marcel::trace::{self, Kind};
 
 use crate::driver::arming::{Arming, Begin};
 use crate::epoll::Epoll;
+use crate::fork::Birth;
 use crate::progress::registry::Pinned;
 use crate::progress::source::MAX;
 
@@ -28,6 +32,7 @@ pub(crate) struct EpollSet {
     /// Sleeps after which nothing was found.
     vain: AtomicU64,
     wake_ups: [AtomicU64; MAX],
+    birth: Birth,
 }
 
 impl EpollSet {
@@ -39,11 +44,21 @@ impl EpollSet {
             sleeps: AtomicU64::new(0),
             vain: AtomicU64::new(0),
             wake_ups: [const { AtomicU64::new(0) }; MAX],
+            birth: Birth::here(),
         })
     }
 
+    /// Whether this process is a child of the one that has made the set.
+    pub(crate) fn is_inherited(&self) -> bool {
+        !self.birth.is_here()
+    }
+
     /// Lets the owner of a sleeper's eventfd sleep here. May be repeated.
+    ///
+    /// # Errors
+    /// The kernel's; the set is inherited.
     pub(crate) fn add_sleeper(&self, fd: RawFd) -> io::Result<()> {
+        self.birth.check()?;
         match self.epoll.add(fd, libc::EPOLLIN, SLEEPER | fd as u64) {
             Err(error) if error.raw_os_error() == Some(libc::EEXIST) => Ok(()),
             other => other,
@@ -52,18 +67,25 @@ impl EpollSet {
 
     /// Takes the eventfd of a sleeper out again.
     pub(crate) fn remove_sleeper(&self, fd: RawFd) {
-        self.epoll.remove(fd);
+        if !self.is_inherited() {
+            self.epoll.remove(fd);
+        }
     }
 
     /// Adds a source's descriptor, disarmed.
     pub(crate) fn add_source(&self, slot: usize, fd: RawFd) -> io::Result<()> {
         self.arming[slot].reset();
         self.wake_ups[slot].store(0, Relaxed);
+        if self.is_inherited() {
+            return Ok(());
+        }
         self.epoll.add(fd, libc::EPOLLONESHOT, slot as u64)
     }
 
     pub(crate) fn remove_source(&self, slot: usize, fd: RawFd) {
-        self.epoll.remove(fd);
+        if !self.is_inherited() {
+            self.epoll.remove(fd);
+        }
         self.arming[slot].reset();
     }
 
@@ -103,6 +125,9 @@ impl EpollSet {
     /// arms and gets false tries again: other threads may rely on it. A descriptor that the kernel refuses for good is
     /// the source's no more, so the next try does without it.
     fn turn(&self, sources: &Pinned<'_>, slot: usize, fd: RawFd, on: bool, events: i32) -> bool {
+        if self.is_inherited() {
+            return true;
+        }
         match self.arming[slot].begin(on) {
             Begin::Already | Begin::Others => true,
             Begin::Busy => false,
@@ -119,11 +144,15 @@ impl EpollSet {
     }
 
     /// Sleeps until a source has something, a sleeper's eventfd is written, or `deadline`. Returns the sources whose
-    /// descriptors were reported, a bit each: the caller acknowledges them ([`Source::acknowledge`]).
+    /// descriptors were reported, a bit each: the caller acknowledges them ([`Source::acknowledge`]). At once where the set
+    /// is inherited.
     ///
     /// [`Source::acknowledge`]: crate::Source::acknowledge
     #[must_use]
     pub(crate) fn sleep(&self, deadline: Option<Instant>) -> u64 {
+        if self.is_inherited() {
+            return 0;
+        }
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; 8];
         self.sleeps.fetch_add(1, Relaxed);
         trace::record(Kind::Block, self.number, 0);
@@ -199,4 +228,42 @@ fn wait(epoll: &Epoll, events: &mut [libc::epoll_event], timeout: Option<Duratio
         return epoll.wait(events, ms);
     }
     n
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::{FromRawFd, OwnedFd};
+
+    /// The child would empty the counter that wakes a sleeper of the parent's, and take the parent's descriptors out.
+    #[test]
+    fn a_child_of_fork_leaves_the_set_alone() {
+        let set = EpollSet::new(0).unwrap();
+        // SAFETY: no pointers; the descriptors are ours.
+        let [sleeper, source] = [(); 2].map(|()| unsafe {
+            OwnedFd::from_raw_fd(libc::eventfd(1, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC))
+        });
+        set.add_sleeper(sleeper.as_raw_fd()).unwrap();
+        set.add_source(3, source.as_raw_fd()).unwrap();
+        // SAFETY: the child makes system calls, and ends.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let nothing = set.sleep(Some(Instant::now())) == 0;
+            set.remove_source(3, source.as_raw_fd());
+            set.remove_sleeper(sleeper.as_raw_fd());
+            // SAFETY: ends the child.
+            unsafe { libc::_exit(if nothing { 0 } else { 1 }) };
+        }
+        let mut status = 0;
+        // SAFETY: our child; a writable integer.
+        assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+        assert_eq!(status, 0);
+        let (mut counter, fd) = ([0u8; 8], sleeper.as_raw_fd());
+        // SAFETY: eight writable bytes.
+        assert_eq!(unsafe { libc::read(fd, counter.as_mut_ptr().cast(), 8) }, 8, "it was emptied");
+        for fd in [sleeper, source] {
+            let again = set.epoll.add(fd.as_raw_fd(), 0, 0).unwrap_err();
+            assert_eq!(again.raw_os_error(), Some(libc::EEXIST), "it was taken out");
+        }
+    }
 }

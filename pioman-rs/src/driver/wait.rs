@@ -321,8 +321,9 @@ impl Wait<'_> {
         let tasks = self.driver.tasks.pending().then(period);
         let sleeps = matches!(method, Method::Block | Method::Interrupt);
         let wants_to_lead = sleeps || std::mem::take(&mut self.appointed);
-        // Without an eventfd no thread could call this one out of the set.
-        let can_lead = wants_to_lead && sleeper.fd().is_ok();
+        // Without an eventfd no thread could call this one out of the set; a child of fork does not sleep in its parent's.
+        let set = &self.driver.leadership.set;
+        let can_lead = wants_to_lead && !set.is_inherited() && sleeper.fd().is_ok();
         let leader = can_lead.then(|| self.driver.try_lead()).flatten();
         // A thread that cannot enter the set gives the role up, and looks at the pace of the tick instead.
         let enters = leader.as_ref().is_none_or(|_| self.enters_set(sleeper));
