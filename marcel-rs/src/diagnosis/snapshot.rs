@@ -16,6 +16,8 @@ use crate::tcb::debug_info::{self, Seen};
 const ATTEMPTS: usize = 16;
 /// Longest name that is shown.
 const NAME: usize = 256;
+/// Why a thread that switched during each has no frames.
+const TOO_OFTEN: &str = "it switches too often to be caught";
 /// Longest part of a suspended thread's stack that is copied.
 const STACK: usize = 8 << 20;
 
@@ -39,7 +41,7 @@ impl Snapshot {
         if self.seen.runs() {
             return None;
         }
-        // SAFETY: it does not run, and a snapshot's fields are of one moment.
+        // SAFETY: it does not run, and a snapshot's fields are of one moment, or there is no reason.
         Some(unsafe { reason(&self.seen) }).filter(|reason| !reason.is_empty())
     }
 
@@ -117,7 +119,9 @@ pub(super) fn take(tcb: &'static Tcb, now: u64, frames: bool) -> Option<Snapshot
         }
         seen = tcb.info.see();
     }
-    // It switched during each attempt, so it takes turns with other threads.
+    // It switched during each attempt, so it takes turns with other threads. The address and the length of its reason
+    // may be of two texts.
+    seen.reason = (std::ptr::null(), 0);
     let thread = Thread {
         number: seen.number,
         name: name(tcb, &seen),
@@ -128,8 +132,7 @@ pub(super) fn take(tcb: &'static Tcb, now: u64, frames: bool) -> Option<Snapshot
         kernel_thread: Some(seen.tid),
         stack: Some(stack_use(&seen)),
     };
-    let without = "it switches too often to be caught";
-    Some(Snapshot { thread, tcb, seen, frames: None, without })
+    Some(Snapshot { thread, tcb, seen, frames: None, without: TOO_OFTEN })
 }
 
 /// Lists every thread with its state, without backtraces.
@@ -187,7 +190,7 @@ fn name(tcb: &Tcb, seen: &Seen) -> Option<String> {
 }
 
 /// # Safety
-/// The fields of `seen` are of one moment.
+/// The fields of `seen` are of one moment, or its reason is null.
 unsafe fn reason(seen: &Seen) -> &'static str {
     let (at, len) = seen.reason;
     if at.is_null() {
@@ -199,7 +202,11 @@ unsafe fn reason(seen: &Seen) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+    use super::{TOO_OFTEN, take};
     use crate::sched::here;
+    use crate::tcb::block::Tcb;
     use crate::{Runtime, diagnosis};
 
     const PAGE: usize = 4096;
@@ -210,6 +217,33 @@ mod tests {
         let room = std::hint::black_box([depth as u8; 1000]);
         let here = room.as_ptr().addr();
         if depth == 0 { here } else { dive(depth - 1).min(here) }
+    }
+
+    /// A thread that waits by turns for two reasons of different lengths, so often that it is mostly not caught. Then the
+    /// address and the length that were seen may be of both.
+    #[test]
+    fn the_reason_of_a_thread_that_is_not_caught_is_not_told() {
+        let tcb = Tcb::allocate(None);
+        tcb.set_name(Some("by turns".into())); // to read it takes longer than a turn
+        let over = AtomicBool::new(false);
+        let told = std::thread::scope(|s| {
+            s.spawn(|| {
+                while !over.load(Relaxed) {
+                    for reason in ["s", "a longer reason"] {
+                        tcb.info.resumed();
+                        tcb.info.waits(reason);
+                        tcb.info.suspended();
+                    }
+                }
+            });
+            let snapshots = std::iter::repeat_with(|| take(tcb, 0, false).unwrap()).take(1_000_000);
+            let missed = snapshots.filter(|snapshot| snapshot.without == TOO_OFTEN).take(100);
+            let told = missed.filter(|snapshot| !snapshot.seen.reason.0.is_null()).count();
+            over.store(true, Relaxed);
+            told
+        });
+        assert_eq!(told, 0);
+        tcb.recycle(None);
     }
 
     #[test]
