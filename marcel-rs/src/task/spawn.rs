@@ -274,10 +274,10 @@ pub(crate) fn body() {
     tcb.own.locals.destroy();
     // The payload of a forced unwind is the context's own business: `Stopped` stands for it. The result of a
     // detached thread is dropped here rather than by the scheduler, which must not run the program's destructors.
-    if tcb.own.unwinding.get() || tcb.join.is_detached() {
-        if let Some(unwinding) = tcb.discard_payload() {
-            unwinding.at_the_end_anyway();
-        }
+    if (tcb.own.unwinding.get() || tcb.join.is_detached())
+        && let Some(unwinding) = tcb.discard_payload()
+    {
+        unwinding.at_the_end_anyway();
     }
     // The result's destructor may have used some.
     tcb.own.locals.finish();

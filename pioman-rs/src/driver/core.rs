@@ -189,8 +189,11 @@ impl Driver {
     #[inline]
     pub(crate) fn watches(&self, slot: usize) -> bool {
         self.background.visits.count();
-        // A poller that takes the descriptor out and leaves again sees what the caller has left pending, or the caller that it
-        // is out. On x86-64 the poller's system calls are enough.
+        // The caller has stored what it leaves pending, and loads whether the descriptor is armed. A poller stores that it is
+        // not, and loads what pends when it leaves: one of both sees the other's store. The caller may have made no
+        // read-modify-write. On x86-64 it does without a fence, which each submission would pay: the poller's system call
+        // (`epoll_ctl`), between its store and its load, takes longer than any store waits in a processor's buffer. That
+        // is no guarantee of the architecture's.
         if !cfg!(target_arch = "x86_64") {
             std::sync::atomic::fence(SeqCst);
         }
