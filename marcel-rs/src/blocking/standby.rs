@@ -78,13 +78,14 @@ impl Drop for Lent {
 
 /// The standby of `worker`, started if need be; `None` when the kernel refuses a thread.
 fn standby_of(worker: &'static Worker) -> Option<&'static Vp> {
-    if let Some(standby) = worker.standby.get() {
+    if let Some(standby) = worker.standby() {
         return Some(standby);
     }
     worker.shared.blocking.start_standby(|| {
         let (standby, thread) = start(worker)?;
         // Before a thread that stops the runtime looks for virtual processors to tell: see `Blocking::close`.
-        Ok((*worker.standby.get_or_init(|| standby), thread))
+        worker.set_standby(Some(standby));
+        Ok((standby, thread))
     })
 }
 
@@ -93,9 +94,7 @@ fn standby_of(worker: &'static Worker) -> Option<&'static Vp> {
 /// # Errors
 /// When the kernel refuses a thread.
 fn start(original: &'static Worker) -> std::io::Result<(&'static Vp, JoinHandle<Retire>)> {
-    let worker: *mut Worker = Box::into_raw(Box::new(Worker::new_standby(original)));
-    // SAFETY: just leaked.
-    let standby: &'static Worker = unsafe { &*worker };
+    let standby = Worker::make_standby(original);
     let name = match original.kind() {
         Kind::Compute => format!("marcel-sb{}", original.index()),
         Kind::Reactive => format!("marcel-sbx{}", original.index()),
@@ -120,10 +119,8 @@ fn start(original: &'static Worker) -> std::io::Result<(&'static Vp, JoinHandle<
         // SAFETY: called when the kernel threads of the runtime have ended, once.
         Box::new(move || unsafe { standby.abandon() }) as Retire
     });
-    // SAFETY: the kernel refused the thread, so no other code has seen the worker.
-    started
-        .map(|handle| (&standby.vp, handle))
-        .inspect_err(|_| drop(unsafe { Box::from_raw(worker) }))
+    // SAFETY: the kernel refused the thread, so no other code has seen the worker in this runtime.
+    started.map(|handle| (&standby.vp, handle)).inspect_err(|_| unsafe { standby.abandon() })
 }
 
 /// Makes a call that may block on the calling thread itself, and returns what it returns. While it is in progress

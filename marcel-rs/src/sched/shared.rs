@@ -236,7 +236,7 @@ impl Shared {
             Some(index) => Some(self.vps(kind)[index]),
             None => {
                 let lent = group.lent.claim_after_fence(None, among);
-                lent.and_then(|index| self.vps(kind)[index].standby.get().copied())
+                lent.and_then(|index| self.vps(kind)[index].standby())
             }
         };
         if let Some(vp) = woken {
@@ -248,7 +248,7 @@ impl Shared {
     /// Standbys included, as far as there are any.
     pub(crate) fn all_vps(&self) -> impl Iterator<Item = &'static Vp> + '_ {
         let vps = self.groups.iter().flat_map(|g| g.vps.get().map_or(&[][..], Vec::as_slice));
-        vps.copied().flat_map(|vp| std::iter::once(vp).chain(vp.standby.get().copied()))
+        vps.copied().flat_map(|vp| std::iter::once(vp).chain(vp.standby()))
     }
 
     /// A policy for a virtual processor.

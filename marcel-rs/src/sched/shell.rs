@@ -4,8 +4,8 @@
 //! thread, and its runtime, may have ended; and programs keep references. (Where threads migrate, a waker also looks
 //! for a neighbour that may take the thread. That takes some instructions, and the runtime's end waits for them:
 //! `Vp::wakers`.) So a runtime's end takes away what its workers share, and keeps each worker for a virtual processor
-//! of the same kind, number and place, for which everything that other threads may look at stays as it was. A late
-//! notification wakes that one for nothing.
+//! of the same kind, number and place, for which everything that other threads may look at stays as it was; a standby
+//! for its original. A late notification wakes that one for nothing.
 //!
 //! Rejected: counting references (the last decrement would free memory on the progress path); waiting until there are
 //! no references left (they are not counted).
@@ -32,31 +32,51 @@ impl Worker {
     ) -> &'static Worker {
         let fifo = shared.migrating();
         let fits = |worker: &&Worker| {
-            worker.kind() == kind
+            worker.original.is_none()
+                && worker.kind() == kind
                 && worker.index() == index
                 && worker.place == place
                 && worker.fifo == fifo
         };
-        let mut shells = SHELLS.lock();
-        let Some(at) = shells.iter().position(fits) else {
-            drop(shells);
-            let spawned = Spawned::new(alone, fifo);
-            return {
-                let link = Link::new((shared, hooks));
-                Box::leak(Box::new(Worker::new(link, (kind, index), place, order, spawned)))
-            };
+        if let Some(worker) = take(fits) {
+            // SAFETY: out of the list.
+            unsafe { worker.restore((shared, hooks), order, alone) };
+            return worker;
+        }
+        let spawned = Spawned::new(alone, fifo);
+        let link = Link::new((shared, hooks));
+        Box::leak(Box::new(Worker::new(link, (kind, index), place, order, spawned)))
+    }
+
+    /// A standby for `original` that has no kernel thread yet: the one that it had in another runtime, or a fresh one.
+    /// (Its number and its place follow from its original's, so they are the same.)
+    pub(crate) fn make_standby(original: &'static Worker) -> &'static Worker {
+        let parts = (original.shared.shared().clone(), original.shared.hooks_owned());
+        let is_its = |worker: &&Worker| {
+            worker.original.is_some_and(|other| std::ptr::eq(other, &original.vp))
         };
-        let worker = shells.swap_remove(at);
-        drop(shells);
-        // SAFETY: it is in the list no more, and it has neither kernel thread nor runtime.
+        if let Some(worker) = take(is_its) {
+            let order = parts.0.new_order(original.kind());
+            // SAFETY: out of the list.
+            unsafe { worker.restore(parts, order, true) };
+            return worker;
+        }
+        Box::leak(Box::new(Worker::new_standby(original, parts)))
+    }
+
+    /// Is a runtime's again.
+    ///
+    /// # Safety
+    /// It was in the list, and is there no more: it has neither kernel thread nor runtime.
+    unsafe fn restore(&'static self, parts: RuntimeParts, order: Order, alone: bool) {
+        // SAFETY: the caller's promise.
         unsafe {
-            worker.shared.attach((shared, hooks));
-            worker.idle_core(|core| {
+            self.shared.attach(parts);
+            self.idle_core(|core| {
                 core.order = order;
                 core.spawned.reset(alone);
             });
         }
-        worker
     }
 
     /// The kernel thread has ended, or was never started, and the runtime goes.
@@ -80,17 +100,18 @@ impl Worker {
         }
         // SAFETY: the caller's promise.
         unsafe { self.shared.detach() };
-        // A standby, and a virtual processor that has one, are not recycled: `Vp::standby` binds them for good.
-        if self.standby.get().is_none() && self.original.is_none() {
-            SHELLS.lock().push(self);
-        } else {
-            RETIRED.lock().push(self);
-        }
+        // Its standby, which has been abandoned before, stands by for no other one.
+        self.set_standby(None);
+        SHELLS.lock().push(self);
     }
 }
 
-/// Workers that are not used again; kept reachable for leak checkers.
-static RETIRED: KernelMutex<Vec<&'static Worker>> = KernelMutex::new(Vec::new());
+/// Takes one out of the list that `fits`.
+fn take(fits: impl Fn(&&Worker) -> bool) -> Option<&'static Worker> {
+    let mut shells = SHELLS.lock();
+    let at = shells.iter().position(|worker| fits(worker))?;
+    Some(shells.swap_remove(at))
+}
 
 impl Core {
     /// Gives back what costs memory.

@@ -1,7 +1,6 @@
 //! A virtual processor, as other kernel threads see it. The part that its own kernel thread has: `worker`.
 
 use std::fmt;
-use std::sync::OnceLock;
 use std::sync::atomic::{
     AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::*,
 };
@@ -61,8 +60,8 @@ pub struct Vp {
     pub(crate) tid: AtomicI32,
     /// One more than the descriptor by which user interrupts are sent to it; 0: it has none.
     pub(crate) vector: AtomicU32,
-    /// Its standby (`blocking::standby`), once a call has needed it.
-    pub(crate) standby: OnceLock<&'static Vp>,
+    /// Its standby (`blocking::standby`), once a call of this runtime has needed it; else null.
+    standby: AtomicPtr<Vp>,
     /// Of a standby: whether it may take the threads that its original would.
     pub(crate) lending: Lending,
     /// A policy of the program's own runs, which its worker's core is kept from. By its own kernel thread.
@@ -91,7 +90,7 @@ impl Vp {
             busy_since: AtomicU64::new(0),
             tid: AtomicI32::new(0),
             vector: AtomicU32::new(0),
-            standby: OnceLock::new(),
+            standby: AtomicPtr::new(std::ptr::null_mut()),
             lending: Lending::default(),
             fenced: AtomicBool::new(false),
         }
@@ -125,6 +124,18 @@ impl Vp {
     /// Where its kernel thread sleeps. Others notify it only: see the contexts of [`Sleeper`]'s functions.
     pub fn sleeper(&self) -> &Sleeper {
         &self.sleeper
+    }
+
+    /// Its standby, if it has one.
+    pub(crate) fn standby(&self) -> Option<&'static Vp> {
+        // SAFETY: virtual processors are immortal.
+        unsafe { self.standby.load(Acquire).as_ref() }
+    }
+
+    /// It has this standby from now on, or none.
+    pub(crate) fn set_standby(&self, standby: Option<&'static Vp>) {
+        let standby = standby.map_or(std::ptr::null(), std::ptr::from_ref);
+        self.standby.store(standby.cast_mut(), Release);
     }
 
     /// Whether others have made threads runnable here.

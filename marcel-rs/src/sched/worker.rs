@@ -363,16 +363,14 @@ impl Worker {
     }
 
     /// A standby for `original`: numbered after those of its kind; it steals from its original first.
-    pub(crate) fn new_standby(original: &'static Worker) -> Worker {
-        let shared = original.shared.shared().clone();
+    pub(crate) fn new_standby(original: &'static Worker, parts: RuntimeParts) -> Worker {
         let kind = original.kind();
-        let number = (kind, shared.vps(kind).len() + original.index());
+        let number = (kind, parts.0.vps(kind).len() + original.index());
         let mut place = original.place.clone();
         place.steal_order.insert(0, original.index());
-        let order = shared.new_order(kind);
-        let link = Link::new((shared, original.shared.hooks_owned()));
+        let order = parts.0.new_order(kind);
         // No other worker steals from it: it keeps no thread that others could run.
-        let worker = Worker::new(link, number, place, order, Spawned::new(true, false));
+        let worker = Worker::new(Link::new(parts), number, place, order, Spawned::new(true, false));
         Worker { original: Some(&original.vp), ..worker }
     }
 
