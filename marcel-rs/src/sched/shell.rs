@@ -109,7 +109,7 @@ impl Worker {
 /// Takes one out of the list that `fits`.
 fn take(fits: impl Fn(&&Worker) -> bool) -> Option<&'static Worker> {
     let mut shells = SHELLS.lock();
-    let at = shells.iter().position(|worker| fits(worker))?;
+    let at = shells.iter().position(fits)?;
     Some(shells.swap_remove(at))
 }
 
