@@ -219,6 +219,10 @@ impl Context {
         if !self.let_go.swap(true, Ordering::AcqRel) {
             self.shared.leave(Places::of(&self.session));
             Groups::of(&self.session).known().ids.remove(&self.id);
+            // Whose id follows from this one's.
+            if let Some(leaders) = self.teams.get().and_then(|teams| teams.leaders.as_ref()) {
+                leaders.let_go();
+            }
         }
     }
 

@@ -231,11 +231,13 @@ impl Group {
     ) -> Result<(), Error> {
         let session = &self.context.session;
         let looking = session.engine.looking(&session.manager);
-        let _waits = session.engine.signals().absence.waiting();
+        // Others that want its virtual processor would have it as soon as it waits.
+        let there = !marcel::plumbing::others_runnable();
+        let there = there.then(|| session.engine.signals().absence.waiting());
         // SAFETY: the caller's promise, and `Borrowed` waits.
         let run = unsafe { self.begin(plan, next, operator, memory, Ends::InTheCall) };
         let borrowed = Borrowed(&run);
-        run.wait(&run.over, looking);
+        run.wait(&run.over, looking.map(|looking| (looking, there)));
         std::mem::forget(borrowed);
         result(&run)
     }

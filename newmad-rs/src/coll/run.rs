@@ -39,6 +39,7 @@ use crate::coll::operator::Operator;
 use crate::coll::plan::{Action, Plan, Progress};
 use crate::coll::scratch::Scratch;
 use crate::engine::call_gate::Deferred;
+use crate::gate::absence::Waiting;
 use crate::request::{ANY_SOURCE, Request};
 use crate::session::Inner;
 
@@ -276,8 +277,13 @@ impl Run {
         &self.context.session
     }
 
-    /// Waits for one of its two ends. The caller is `looking`, or not.
-    pub(crate) fn wait(&self, end: &Completion, looking: Option<Looking<'_>>) {
+    /// Waits for one of its two ends. The caller is looking, or not; and if so, may be known to be in a call that waits, as
+    /// long as it does not wait for long.
+    pub(crate) fn wait(
+        &self,
+        end: &Completion,
+        looking: Option<(Looking<'_>, Option<Waiting<'_>>)>,
+    ) {
         let _open = self.context.session.waits();
         self.is_awaited();
         if looking.is_none() {
@@ -287,7 +293,7 @@ impl Run {
         self.context.session.engine.send_held();
         let deadline = Instant::now() + PATIENCE;
         let ended = match looking {
-            Some(looking) => looking.wait_until(end, Hint::Short, Some(deadline)),
+            Some((looking, _there)) => looking.wait_until(end, Hint::Short, Some(deadline)),
             None => end.is_done() || manager.wait_until(end, Hint::Short, deadline),
         };
         if ended {

@@ -35,7 +35,7 @@ const SPIKE: u32 = 4;
 /// Times are told for so many bytes.
 const BLOCK: usize = 4096;
 /// Shorter messages are announced for other reasons than their length, and go the first way.
-const SHORTEST: usize = 16 << 10;
+pub(crate) const SHORTEST: usize = 16 << 10;
 /// Longer ones are of the longer kinds: several of them do not fit a core's own cache.
 const LONG: usize = 128 << 10;
 /// A message that is measured for longer, in nanoseconds, has ended otherwise: another one is.
@@ -77,7 +77,7 @@ impl Known {
             (0, _) => u32::MAX,
             (_, 0) => FIRST,
             (used, other) => {
-                let times = u64::from(other) * 16 / u64::from(used);
+                let times = (u64::from(other) * 16 / u64::from(used)).min(1 << 10);
                 (u64::from(TRIAL) * times * times / 256).clamp(TRIAL.into(), LATEST.into()) as u32
             }
         }
@@ -102,11 +102,13 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// The way of the next message of a kind.
-    pub(crate) fn choose(&mut self, kind: Kind) -> Protocol {
+    /// The way of the next message of a kind, which begins now.
+    pub(crate) fn choose(&mut self, kind: Kind, now_ns: u64) -> Protocol {
+        let free = self.is_free(now_ns);
         let known = &mut self.known[kind.0];
-        known.since += 1;
-        if known.since > known.trial() {
+        known.since = known.since.saturating_add(1);
+        // A trial that is not measured is lost.
+        if free && known.since > known.trial() {
             known.since = 0;
             return protocol(1 - known.in_use);
         }
@@ -120,12 +122,17 @@ impl Pace {
 
     /// Message `id` of `len` bytes begins this way. One is measured at a time.
     pub(crate) fn begins(&mut self, id: u64, kind: Kind, way: Protocol, len: usize, now_ns: u64) {
-        if self.measured.is_some_and(|other| now_ns.saturating_sub(other.begun_ns) < STALE) {
+        if !self.is_free(now_ns) {
             return;
         }
         let way = if way == Protocol::Get { GET } else { FRAGMENTS };
         let blocks = len.div_ceil(BLOCK) as u32;
         self.measured = Some(Measured { id, kind, way, blocks, begun_ns: now_ns });
+    }
+
+    /// Whether no message is measured.
+    fn is_free(&self, now_ns: u64) -> bool {
+        self.measured.is_none_or(|other| now_ns.saturating_sub(other.begun_ns) >= STALE)
     }
 
     /// Whether that message is measured.
@@ -153,6 +160,7 @@ impl Pace {
         let in_use = known.in_use;
         let before = known.times[way];
         known.times[way] = match before {
+            0 if known.times[1 - way] != 0 => time.min(known.times[1 - way].saturating_mul(SPIKE)),
             0 => time,
             // Nothing makes a message faster than its way: what is shorter is true at once where it is tried seldom.
             _ if time < before && way != in_use => time,
@@ -184,7 +192,7 @@ mod tests {
     ) -> [u32; 2] {
         let mut ways = [0; 2];
         for id in 1..=messages {
-            let way = pace.choose(kind);
+            let way = pace.choose(kind, 0);
             ways[usize::from(way == Protocol::Get)] += 1;
             pace.begins(id, kind, way, LEN, 0);
             pace.ends(id, || cost(id, way));
@@ -198,7 +206,7 @@ mod tests {
 
     #[test]
     fn it_begins_with_fragments_and_measures_long_messages() {
-        assert_eq!(Pace::default().choose(kind()), Protocol::Fragments);
+        assert_eq!(Pace::default().choose(kind(), 0), Protocol::Fragments);
         assert_eq!(Kind::of(SHORTEST - 1), None);
         assert_ne!(Kind::of(LONG), Kind::of(LONG + 1));
     }
@@ -241,6 +249,41 @@ mod tests {
         };
         run(&mut pace, kind, 501, cost);
         assert_eq!(pace.usual(kind), Protocol::Fragments);
+    }
+
+    #[test]
+    fn in_windows_the_message_that_is_tried_is_the_one_that_is_measured() {
+        for window in [3, 64] {
+            let (mut pace, kind) = (Pace::default(), kind());
+            for round in 0..200 {
+                let ids = round * window + 1..=(round + 1) * window;
+                let ways: Vec<_> = ids
+                    .clone()
+                    .map(|id| {
+                        let way = pace.choose(kind, round);
+                        pace.begins(id, kind, way, LEN, round);
+                        way
+                    })
+                    .collect();
+                for (id, way) in ids.zip(ways) {
+                    pace.ends(id, || round + if way == Protocol::Get { 7_000 } else { 30_000 });
+                }
+            }
+            assert_eq!(pace.usual(kind), Protocol::Get, "windows of {window}");
+        }
+    }
+
+    #[test]
+    fn a_first_trial_that_took_long_is_made_again() {
+        let (mut pace, kind) = (Pace::default(), kind());
+        let mut first = true;
+        let cost = |_, way| match way {
+            Protocol::Get if std::mem::take(&mut first) => 4_000_000,
+            Protocol::Get => 8_000,
+            _ => 30_000,
+        };
+        run(&mut pace, kind, 700, cost);
+        assert_eq!(pace.usual(kind), Protocol::Get);
     }
 
     #[test]

@@ -98,8 +98,9 @@ impl<D: Driver> Core<D> {
     fn lost(&self, index: u32) -> Option<Outcome> {
         let cell = self.matching.pool.get(index);
         let whole = cell.content == Content::Eager && cell.got == cell.len;
-        if !whole && self.departures.has_left(self.gates.own(cell.to)) {
-            // Its sender has been told that it is not taken any more.
+        let announced = cell.content != Content::Eager;
+        if announced && self.departures.has_left(self.gates.own(cell.to)) {
+            // Its sender has been told that it is not taken any more. (What comes in parts comes, and needs its cell.)
             return Some(Outcome::Died(cell.source, Cause::Left));
         }
         let gate = &self.gates[cell.gate as usize];
@@ -121,10 +122,12 @@ impl<D: Driver> Core<D> {
 
     /// A message that is held goes back where it was.
     pub(crate) fn put_back(&mut self, index: u32) {
-        if self.deaf || self.lost(index).is_some() {
+        let cell = self.matching.pool.get(index);
+        // More of it may come, into its cell.
+        let in_part = cell.content == Content::Eager && cell.got < cell.len;
+        if (self.deaf && !in_part) || self.lost(index).is_some() {
             return self.matching.pool.put(index);
         }
-        let cell = self.matching.pool.get(index);
         let (to, source, tag) = (cell.to, cell.source, cell.tag);
         if let Some(request) = self.matching.take_posted(to, source, tag) {
             return self.take_cell(index, request);

@@ -61,7 +61,12 @@ impl<D: Driver> Core<D> {
 
     /// Whether this side receives that message, and a long one of its own is under way.
     fn sends_too(&self, request: Ref) -> bool {
-        request.op == Op::Recv && self.table.has_sends()
+        request.op == Op::Recv && self.table.has_long_sends()
+    }
+
+    /// Whether a thread waits for the message already, which is not only expected to.
+    fn waits_already(&self, request: Ref) -> bool {
+        request.is_waiting() || self.signals.absence.is_in_call()
     }
 
     /// By which way a message comes faster from that peer, if both sides wait, or are expected to at once. It may be measured.
@@ -70,12 +75,13 @@ impl<D: Driver> Core<D> {
             return Protocol::Get;
         }
         let len = request.total.get();
-        // A program that is only expected would have its own posts in the times, and must not copy before it has posted.
-        let waits = request.is_waiting() || self.signals.absence.is_in_call();
+        // A program that is only expected would have its own posts in the times.
+        let waits = self.waits_already(request);
         let Some(kind) = Kind::of(len).filter(|_| waits) else { return Protocol::Fragments };
+        let now = now_ns();
         let pace = &mut self.gates[peer as usize].pace;
-        let way = pace.choose(kind);
-        pace.begins(request.id.get(), kind, way, len, now_ns());
+        let way = pace.choose(kind, now);
+        pace.begins(request.id.get(), kind, way, len, now);
         way
     }
 
@@ -143,7 +149,9 @@ impl<D: Driver> Core<D> {
         match protocol {
             Protocol::Get => {
                 self.copies.push(request, Place::Copies);
-                if from != self.process && receiver_copies && !both {
+                // The call that posts has more to post, and must not copy before that.
+                if from != self.process && receiver_copies && !(both && self.waits_already(request))
+                {
                     self.grace = GRACE;
                 }
             }

@@ -1,5 +1,6 @@
 //! Requests that a peer knows by a number: sends that were announced and receives that were asked for.
 
+use crate::gate::pace::SHORTEST;
 use crate::request::{Op, Ref};
 use crate::wire::Malformed;
 
@@ -10,27 +11,32 @@ const CHAINS: usize = 256;
 pub(crate) struct Table {
     chains: Box<[Option<Ref>]>,
     last: u64,
-    /// How many of them are sends.
-    sends: usize,
+    /// How many of them are long sends.
+    long_sends: usize,
+}
+
+/// Whether it is a send that is worth a protocol of its own.
+fn is_long_send(request: Ref) -> bool {
+    request.op == Op::Send && request.capacity >= SHORTEST
 }
 
 impl Table {
     pub(crate) fn new() -> Table {
-        Table { chains: vec![None; CHAINS].into_boxed_slice(), last: 0, sends: 0 }
+        Table { chains: vec![None; CHAINS].into_boxed_slice(), last: 0, long_sends: 0 }
     }
 
     /// Gives the request a number.
     pub(crate) fn insert(&mut self, request: Ref) {
         self.last += 1;
-        self.sends += usize::from(request.op == Op::Send);
+        self.long_sends += usize::from(is_long_send(request));
         request.id.set(self.last);
         let chain = &mut self.chains[self.last as usize % CHAINS];
         request.chain.set(chain.replace(request));
     }
 
-    /// Whether a send has a number: a message of this side's was announced, and is not over.
-    pub(crate) fn has_sends(&self) -> bool {
-        self.sends > 0
+    /// Whether a long message of this side's was announced, and is not over.
+    pub(crate) fn has_long_sends(&self) -> bool {
+        self.long_sends > 0
     }
 
     /// The request with that number, which is of that kind and with that process.
@@ -57,7 +63,7 @@ impl Table {
         if id == 0 {
             return;
         }
-        self.sends -= usize::from(request.op == Op::Send);
+        self.long_sends -= usize::from(is_long_send(request));
         let chain = &mut self.chains[id as usize % CHAINS];
         if *chain == Some(request) {
             *chain = request.chain.take();
