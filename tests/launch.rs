@@ -9,7 +9,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{err, eventually, mad, out, processes_with, run};
+use common::{alone, err, eventually, mad, out, processes_with, run};
 
 /// Talks PMI-1 from the shell: sends the arguments as one line, prints the answer.
 const SH_PMI: &str =
@@ -308,6 +308,26 @@ fn a_job_whose_output_nobody_reads_ends() {
     launcher.stderr.take().unwrap().read_to_string(&mut text).unwrap();
     assert!(!text.contains("panicked"), "{text}");
     assert_eq!(launcher.wait().unwrap().code(), Some(1));
+}
+
+/// A process that no signal of the launcher's reaches has a rank's output open and writes without end. (Here it has lost its
+/// mark; one of another user would do, too.)
+#[test]
+fn a_process_that_goes_on_writing_does_not_hold_up_the_end() {
+    let mark = format!("MAD_TEST_MARK=writes-{}", std::process::id());
+    let (name, value) = mark.split_once('=').unwrap();
+    let mad = env!("CARGO_BIN_EXE_mad");
+    let script = format!(
+        "sleep 601 >/dev/null 2>&1 & exec {mad} run -n 1 --tag-output sh -c 'env -i yes & exit 0'"
+    );
+    let mut command = alone("timeout");
+    command.args(["-s", "KILL", "60", "sh", "-c", &script]).env(name, value);
+    let status = command.stdout(Stdio::null()).status().unwrap();
+    for left in processes_with(&mark) {
+        // SAFETY: takes no pointers.
+        unsafe { libc::kill(left as i32, libc::SIGKILL) };
+    }
+    assert!(status.success(), "{status}");
 }
 
 #[test]

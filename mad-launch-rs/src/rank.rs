@@ -69,6 +69,8 @@ pub enum Stream {
 pub struct Output {
     pipe: Pipe,
     held: Vec<u8>,
+    /// How much is still read, once the end was set.
+    left: Option<usize>,
 }
 
 enum Pipe {
@@ -77,6 +79,10 @@ enum Pipe {
 }
 
 impl Output {
+    fn of(pipe: Pipe) -> Output {
+        Output { pipe, held: Vec::new(), left: None }
+    }
+
     /// The descriptor to poll.
     pub fn fd(&self) -> RawFd {
         match &self.pipe {
@@ -93,16 +99,29 @@ impl Output {
         }
     }
 
-    /// Reads once; every complete line goes to `each`. True: the other end is closed, and what was left
-    /// without a newline has been given too.
+    /// Sets the end: no more is read than is there now. A later call changes nothing.
+    pub fn end_here(&mut self) {
+        let fd = self.fd();
+        self.left.get_or_insert_with(|| {
+            let mut there: libc::c_int = 0;
+            // SAFETY: the call writes an int.
+            unsafe { libc::ioctl(fd, libc::FIONREAD, &mut there) };
+            usize::try_from(there).unwrap_or(0)
+        });
+    }
+
+    /// Reads once; every complete line goes to `each`. True: the other end is closed, or the end that was set is reached, and
+    /// what was left without a newline has been given too.
     ///
     /// # Errors
     /// Those of `each`.
     pub fn read(&mut self, mut each: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<bool> {
         let mut buffer = [0u8; 16384];
+        let most = self.left.map_or(buffer.len(), |left| left.min(buffer.len()));
         let read = match &mut self.pipe {
-            Pipe::Out(pipe) => pipe.read(&mut buffer),
-            Pipe::Err(pipe) => pipe.read(&mut buffer),
+            _ if most == 0 => Ok(0),
+            Pipe::Out(pipe) => pipe.read(&mut buffer[..most]),
+            Pipe::Err(pipe) => pipe.read(&mut buffer[..most]),
         };
         let bytes = match read {
             Ok(0) => &[][..],
@@ -114,6 +133,7 @@ impl Output {
             }
             Err(_) => &[][..],
         };
+        self.left = self.left.map(|left| left - bytes.len());
         for piece in bytes.split_inclusive(|&byte| byte == b'\n') {
             self.held.extend_from_slice(piece);
             let complete = self.held.last() == Some(&b'\n');
@@ -122,11 +142,12 @@ impl Output {
                 each(line.strip_suffix(b"\n").unwrap_or(&line))?;
             }
         }
-        if bytes.is_empty() && !self.held.is_empty() {
+        let ends = bytes.is_empty() || self.left == Some(0);
+        if ends && !self.held.is_empty() {
             let line = std::mem::take(&mut self.held);
             each(&line)?;
         }
-        Ok(bytes.is_empty())
+        Ok(ends)
     }
 }
 
@@ -273,10 +294,10 @@ impl Rank {
         let mut child = command.spawn()?;
         let mut outputs = Vec::new();
         if let Some(pipe) = child.stdout.take() {
-            outputs.push(Output { pipe: Pipe::Out(pipe), held: Vec::new() });
+            outputs.push(Output::of(Pipe::Out(pipe)));
         }
         if let Some(pipe) = child.stderr.take() {
-            outputs.push(Output { pipe: Pipe::Err(pipe), held: Vec::new() });
+            outputs.push(Output::of(Pipe::Err(pipe)));
         }
         let connection = Connection { stream: ours, frames: Frames::default(), unsent: Vec::new() };
         Ok(Rank { child, ended: None, connection: Some(connection), closed: None, outputs })
@@ -391,23 +412,26 @@ mod tests {
         let (out, _silent) = io::pipe().unwrap();
         let (err, mut speaks) = io::pipe().unwrap();
         let (out, err) = (OwnedFd::from(out), OwnedFd::from(err));
-        rank.outputs = [Pipe::Out(out.into()), Pipe::Err(err.into())]
-            .map(|pipe| Output { pipe, held: Vec::new() })
-            .into();
-        // The time is over: what has been written counts.
+        rank.outputs = [Pipe::Out(out.into()), Pipe::Err(err.into())].map(Output::of).into();
+        let late = Instant::now() + std::time::Duration::from_secs(600);
+        speaks.write_all(b"word\n").unwrap();
+        assert_eq!(rank.last_output(late), Some(rank.outputs[1].fd()));
+        // The time is over: what has been written counts, and no more.
         let now = Instant::now();
-        assert_eq!(rank.last_output(now), None);
-        speaks.write_all(b"word").unwrap();
-        assert_eq!(rank.last_output(now), Some(rank.outputs[1].fd()));
-        drop(speaks);
+        speaks.write_all(b"last ").unwrap();
         let mut said = Vec::new();
-        let mut each = |line: &[u8]| {
-            said.extend_from_slice(line);
-            Ok(())
-        };
-        assert!(!rank.outputs[1].read(&mut each).unwrap());
-        assert!(rank.outputs[1].read(&mut each).unwrap());
-        assert_eq!(said, b"word");
+        while let Some(fd) = rank.last_output(now) {
+            speaks.write_all(b"too late\n").unwrap();
+            let at = rank.outputs.iter().position(|output| output.fd() == fd).unwrap();
+            let ends = rank.outputs[at].read(|line| {
+                said.push(String::from_utf8_lossy(line).into_owned());
+                Ok(())
+            });
+            if ends.unwrap() {
+                rank.outputs.remove(at);
+            }
+        }
+        assert_eq!(said, ["word", "last "]);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::os::fd::RawFd;
 use std::time::{Duration, Instant};
 
-use crate::rank::Rank;
+use crate::rank::{Output, Rank};
 use crate::signals::Signals;
 
 /// What is ready, in the order in which it is to be treated. Output is ahead of connections: what a rank said before it
@@ -50,15 +50,15 @@ pub fn poll(
 
 impl Rank {
     /// Waits for output of a rank that has ended, on either of its streams, which its children may still write; the
-    /// descriptor. `None`: all is read, or the time is over.
-    pub fn last_output(&self, until: Instant) -> Option<RawFd> {
-        if self.outputs.is_empty() {
-            return None;
-        }
+    /// descriptor, which is to be read. `None`: all is read, or as much as was there when the time was over.
+    pub fn last_output(&mut self, until: Instant) -> Option<RawFd> {
         let mut fds: Vec<_> = self.outputs.iter().map(|output| readable(output.fd())).collect();
         let left = until.saturating_duration_since(Instant::now());
-        wait(&mut fds, Some(left));
-        fds.iter().find(|fd| fd.revents != 0).map(|fd| fd.fd)
+        if !fds.is_empty() && wait(&mut fds, Some(left)) && Instant::now() < until {
+            return fds.iter().find(|fd| fd.revents != 0).map(|fd| fd.fd);
+        }
+        self.outputs.iter_mut().for_each(Output::end_here);
+        self.outputs.first().map(Output::fd)
     }
 }
 
