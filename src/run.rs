@@ -1,17 +1,14 @@
 //! `mad run`: the command line around [`mad_launch`].
 
 use std::ffi::OsString;
-use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use rustix::io::Errno;
 
 use crate::knobs;
-use mad_bench::out::{Exit, Outcome, complain};
-use mad_launch::{Failure, Job, Stream};
+use mad_bench::out::{Exit, Outcome};
+use mad_launch::{Failure, Job, Words};
 
 /// Most processes that one `mad run` starts.
 const PROCESSES_MAX: u32 = 4096;
@@ -140,25 +137,6 @@ fn drivers(text: &str) -> Result<String, newmad::Error> {
     Ok(text.to_owned())
 }
 
-/// Writes all of it, also where another process that shares the file has made it non-blocking.
-///
-/// Rejected: std's `write_all`, which does not say how much it has written before the file was full.
-fn write_whole(file: BorrowedFd<'_>, mut text: &[u8]) -> io::Result<()> {
-    while !text.is_empty() {
-        match rustix::io::write(file, text) {
-            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-            Ok(written) => text = &text[written..],
-            Err(Errno::INTR) => {}
-            Err(Errno::AGAIN) => {
-                let room = libc::pollfd { fd: file.as_raw_fd(), events: libc::POLLOUT, revents: 0 };
-                mad_launch::wait(&mut [room], None);
-            }
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(())
-}
-
 /// Runs the job that the command line describes.
 pub(crate) fn run(args: RunArgs) -> Outcome {
     if args.driver.as_deref() == Some("local") && args.ranks > args.ranks_per_process {
@@ -229,21 +207,8 @@ pub(crate) fn run(args: RunArgs) -> Outcome {
         keep_going: args.keep_going,
         name: "mad run",
     };
-    let mut tag = |rank: u32, stream: Stream, line: &[u8]| -> io::Result<()> {
-        let mut tagged = format!("[{rank}] ").into_bytes();
-        tagged.extend_from_slice(line);
-        tagged.push(b'\n');
-        match stream {
-            Stream::Out => write_whole(io::stdout().as_fd(), &tagged),
-            Stream::Err => {
-                let _ = write_whole(io::stderr().as_fd(), &tagged);
-                Ok(())
-            }
-        }
-    };
-    let on_line: Option<mad_launch::OnLine<'_>> =
-        if args.tag_output { Some(&mut tag) } else { None };
-    match mad_launch::run(&job, on_line, &mut complain) {
+    let words = if args.tag_output { Words::Tagged } else { Words::Inherited };
+    match mad_launch::run(&job, words) {
         Ok(()) => Ok(()),
         Err(Failure::Start(why)) => Err(Exit::Failed(format!("run: {why}"))),
         Err(Failure::Run { code, .. }) => Err(Exit::Code(code)),

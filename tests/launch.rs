@@ -310,6 +310,40 @@ fn a_job_whose_output_nobody_reads_ends() {
     assert_eq!(launcher.wait().unwrap().code(), Some(1));
 }
 
+/// Standard output is piped and never read, and standard error goes elsewhere or to the same pipe.
+#[test]
+fn a_time_limit_holds_while_the_reader_of_the_output_pauses() {
+    for shared in [false, true] {
+        let (_reader, writer) = std::io::pipe().unwrap();
+        let errors = if shared { writer.try_clone().unwrap().into() } else { Stdio::null() };
+        let mut command = mad(&["run", "-n", "1", "--tag-output", "--timeout", "0.5", "yes"]);
+        let mut launcher = command.stdout(writer).stderr(errors).spawn().unwrap();
+        let ended = eventually(|| launcher.try_wait().unwrap().is_some());
+        let _ = launcher.kill(); // it has ended, or hangs
+        assert!(ended, "standard error in the same pipe: {shared}");
+        assert_eq!(launcher.wait().unwrap().code(), Some(1));
+    }
+}
+
+/// A rank writes more than the pipe holds to a reader who pauses: the launcher answers it nevertheless, and nothing is lost.
+#[test]
+fn ranks_are_answered_while_the_reader_of_the_output_pauses() {
+    let length = 100_000;
+    let script = format!(
+        "{SH_PMI} printf '%0{length}d\\n' 0; pmi cmd=init pmi_version=1 pmi_subversion=1 >&2; pmi cmd=finalize >&2"
+    );
+    // SIGKILL: a launcher that hangs may not see another signal.
+    let mut command = alone("timeout");
+    command.args(["-s", "KILL", "60", env!("CARGO_BIN_EXE_mad"), "run", "-n", "1", "--tag-output"]);
+    command.args(["bash", "-c", &script]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut launcher = command.spawn().unwrap();
+    let lines = BufReader::new(launcher.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let answered = lines.into_iter().any(|line| line == "[0] cmd=finalize_ack rc=0");
+    let output = launcher.wait_with_output().unwrap();
+    assert!(answered && output.status.success(), "answered: {answered}, {}", output.status);
+    assert_eq!(out(&output), format!("[0] {}\n", "0".repeat(length)));
+}
+
 /// A process that no signal of the launcher's reaches has a rank's output open and writes without end. (Here it has lost its
 /// mark; one of another user would do, too.)
 #[test]

@@ -19,7 +19,7 @@ use crate::harness::worker::{Record, Spec};
 use crate::out;
 use crate::out::{Exit, Outcome, complain};
 use crate::quantity;
-use mad_launch::{Failure, Job, Stream};
+use mad_launch::{Failure, Job, Stream, Words};
 
 const METRIC: Metric =
     Metric::new("half_round_trip", "us", "half the time of a message there and back");
@@ -230,7 +230,7 @@ fn measure(
         }
         Ok(())
     };
-    let ended = mad_launch::run(&job, Some(&mut on_line), say);
+    let ended = mad_launch::run(&job, Words::Given { line: &mut on_line, message: say });
     lines.iter().for_each(|line| say(line));
     match ended {
         Ok(()) => Ok(()),

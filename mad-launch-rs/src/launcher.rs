@@ -1,6 +1,6 @@
 //! The launcher's thread: what it waits for, and what it does about it.
 
-use std::io::ErrorKind;
+use std::io::{Error, ErrorKind};
 use std::os::fd::RawFd;
 use std::time::{Duration, Instant};
 
@@ -8,11 +8,12 @@ use crate::cleanup::Cleanup;
 use crate::part::{Part, Phase};
 use crate::pmi::spawn::Spawn;
 use crate::pmi::{Request, Server};
-use crate::rank::{End, Rank};
+use crate::rank::{End, Output, Rank, Stream};
 use crate::ready::{Ready, poll};
 use crate::signals::{self, Signals};
 use crate::start::Starter;
-use crate::{DRAIN, DUMP_END, Failure, Job, OnLine, OnMessage, state};
+use crate::streams::Streams;
+use crate::{DRAIN, DUMP_END, Failure, Job, Words, state};
 
 /// Time between SIGTERM and SIGKILL.
 const TERM_TO_KILL: Duration = Duration::from_secs(1);
@@ -39,9 +40,21 @@ pub(crate) struct Launcher<'a> {
     parts: Vec<Part>,
     failure: Option<(u8, String)>,
     interrupted: bool,
+    /// When the time is over.
+    deadline: Option<Instant>,
+    stop: Stop,
     /// Why the ranks' output is not passed on any more.
     unwritable: Option<ErrorKind>,
-    message: OnMessage<'a>,
+    words: Words<'a>,
+    streams: Streams,
+}
+
+/// How urgently the job is to end: by the user's signals, or because its time is over.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stop {
+    No,
+    Asked,
+    AskedAgain,
 }
 
 impl<'a> Launcher<'a> {
@@ -51,7 +64,7 @@ impl<'a> Launcher<'a> {
         name: String,
         starter: Starter,
         ranks: Vec<Rank>,
-        message: OnMessage<'a>,
+        words: Words<'a>,
     ) -> Launcher<'a> {
         let server = Server::new(name.clone(), job.ranks);
         let part = Part::new(server, name, 0..ranks.len());
@@ -66,8 +79,11 @@ impl<'a> Launcher<'a> {
             parts: vec![part],
             failure: None,
             interrupted: false,
+            deadline: job.timeout.map(|timeout| Instant::now() + timeout),
+            stop: Stop::No,
             unwritable: None,
-            message,
+            words,
+            streams: Streams::new(),
         }
     }
 
@@ -98,7 +114,14 @@ impl<'a> Launcher<'a> {
     }
 
     fn say(&mut self, text: &str) {
-        (self.message)(&format!("{}: {text}", self.name));
+        let text = format!("{}: {text}", self.name);
+        match &mut self.words {
+            Words::Given { message, .. } => message(&text),
+            Words::Inherited | Words::Tagged => {
+                self.streams.push(Stream::Err, format!("{text}\n").into());
+                self.write();
+            }
+        }
     }
 
     fn signal(&self, signal: i32) {
@@ -114,21 +137,12 @@ impl<'a> Launcher<'a> {
     }
 
     /// Until all ranks have ended.
-    pub(crate) fn serve(
-        &mut self,
-        signals: &Signals,
-        cleanup: &Cleanup,
-        mut deadline: Option<Instant>,
-        on_line: &mut Option<OnLine<'_>>,
-    ) {
-        let mut stops = 0;
+    pub(crate) fn serve(&mut self, signals: &Signals, cleanup: &Cleanup) {
         // A rank may have ended before its SIGCHLD could be read.
         self.reap();
         while self.ranks.iter().any(|rank| rank.ended.is_none()) {
             let now = Instant::now();
-            if deadline.is_some_and(|at| at <= now) {
-                deadline = None;
-                self.fail(1, "the job did not end within its time limit (--timeout)".into());
+            if self.is_out_of_time(now) {
                 match self.dump_on_timeout && self.are_all(Phase::Running) {
                     true => self.dump(),
                     false => self.terminate(),
@@ -154,40 +168,60 @@ impl<'a> Launcher<'a> {
             }
             let closed = self.ranks.iter().filter_map(|rank| rank.closed).min();
             let turn = self.parts.iter().filter_map(|part| part.turn).min();
-            let next = [deadline, turn, closed].into_iter().flatten().min();
-            let left = next.map(|at| at.saturating_duration_since(Instant::now()));
-            for ready in poll(signals, None, &self.ranks, left) {
-                match ready {
-                    Ready::Signals => {
-                        while let Some(signal) = signals.next() {
-                            if signals::STOP.contains(&signal.number) {
-                                stops += 1;
-                                self.stopped(signal, stops);
-                            } else if signal.number != libc::SIGCHLD && !signal.from_terminal {
-                                self.signal(signal.number);
-                            }
-                        }
-                    }
-                    Ready::Output(rank, fd) => self.output(rank, fd, on_line),
-                    Ready::Connection(rank) => drop(self.talk(rank)),
-                    Ready::Own => {}
-                }
-            }
+            self.turn(signals, [self.deadline, turn, closed]);
             self.reap();
             cleanup.collect_orphans(&self.ranks);
         }
     }
 
-    fn stopped(&mut self, signal: signals::Signal, count: u32) {
+    /// Waits for something, until the first of these moments, and treats it.
+    fn turn(&mut self, signals: &Signals, moments: [Option<Instant>; 3]) {
+        let next = moments.into_iter().flatten().min();
+        let left = next.map(|at| at.saturating_duration_since(Instant::now()));
+        let heeded = |stream| !self.streams.is_full(stream);
+        for ready in poll(signals, &self.streams.waiting(), &self.ranks, heeded, left) {
+            match ready {
+                Ready::Signals => {
+                    while let Some(signal) = signals.next() {
+                        if signals::STOP.contains(&signal.number) {
+                            self.stopped(signal);
+                        } else if signal.number != libc::SIGCHLD && !signal.from_terminal {
+                            self.signal(signal.number);
+                        }
+                    }
+                }
+                Ready::Output(rank, fd) => self.output(rank, fd),
+                Ready::Connection(rank) => drop(self.talk(rank)),
+                Ready::Own => {}
+            }
+        }
+        self.write();
+    }
+
+    /// Whether the job's time is over, which is said once.
+    fn is_out_of_time(&mut self, now: Instant) -> bool {
+        let is_over = self.deadline.take_if(|at| *at <= now).is_some();
+        if is_over {
+            self.fail(1, "the job did not end within its time limit (--timeout)".into());
+            if self.stop == Stop::No {
+                self.stop = Stop::Asked;
+            }
+        }
+        is_over
+    }
+
+    fn stopped(&mut self, signal: signals::Signal) {
         let name = signals::name(signal.number);
-        self.interrupted = true;
-        if count == 1 {
+        if !self.interrupted {
+            self.interrupted = true;
+            self.stop = Stop::Asked;
             self.fail(1, format!("interrupted by {name}"));
             if !signal.from_terminal {
                 self.signal(signal.number);
             }
             self.all_have_until(Instant::now() + self.grace);
         } else {
+            self.stop = Stop::AskedAgain;
             self.say("interrupted again: killing the job");
             self.kill();
         }
@@ -445,42 +479,95 @@ impl<'a> Launcher<'a> {
         self.reply(at, replies);
     }
 
-    fn output(&mut self, index: usize, fd: RawFd, on_line: &mut Option<OnLine<'_>>) {
-        let (Some(on_line), rank) = (on_line, &mut self.ranks[index]) else { return };
+    fn output(&mut self, index: usize, fd: RawFd) {
+        let rank = &mut self.ranks[index];
         let Some(at) = rank.outputs.iter().position(|output| output.fd() == fd) else { return };
         let stream = rank.outputs[at].stream();
-        let asked = &mut self.asked;
+        if self.streams.is_full(stream) {
+            return; // others have filled it in this turn
+        }
+        let (asked, words, streams) = (&mut self.asked, &mut self.words, &mut self.streams);
         let read = rank.outputs[at].read(|line| {
             if let Some(asked) = asked.as_mut().filter(|_| line == DUMP_END) {
                 asked.retain(|&other| other != index);
             }
-            on_line(index as u32, stream, line)
+            match words {
+                Words::Given { line: on_line, .. } => on_line(index as u32, stream, line)?,
+                Words::Tagged => streams.push(stream, tagged(index, line)),
+                Words::Inherited => {} // there is no pipe to read
+            }
+            Ok(())
         });
         match read {
             Ok(false) => {}
             Ok(true) => drop(rank.outputs.swap_remove(at)),
-            // The first error counts: what follows while the ranks end is the same.
-            Err(_) if self.unwritable.is_some() => {}
-            Err(error) => {
-                self.unwritable = Some(error.kind());
-                // Without a reader the job ends quietly, as with SIGPIPE.
-                if error.kind() != ErrorKind::BrokenPipe {
-                    self.fail(1, format!("the ranks' output cannot be written: {error}"));
-                }
-                self.terminate();
-            }
+            Err(error) => self.cannot_write(&error),
         }
     }
 
-    /// Passes on what the ranks wrote before they ended.
-    pub(crate) fn drain(&mut self, on_line: &mut Option<OnLine<'_>>) {
-        let until = Instant::now() + DRAIN;
-        for index in 0..self.ranks.len() {
-            while self.unwritable.is_none()
-                && let Some(fd) = self.ranks[index].last_output(until)
-            {
-                self.output(index, fd, on_line);
-            }
+    fn write(&mut self) {
+        // Where the ranks write by themselves, only the launcher's own messages are lost.
+        if let Err(error) = self.streams.write()
+            && matches!(self.words, Words::Tagged)
+        {
+            self.cannot_write(&error);
         }
     }
+
+    /// The first error counts: what follows while the ranks end is the same.
+    fn cannot_write(&mut self, error: &Error) {
+        if self.unwritable.is_none() {
+            self.unwritable = Some(error.kind());
+            // Without a reader the job ends quietly, as with SIGPIPE.
+            if error.kind() != ErrorKind::BrokenPipe {
+                self.fail(1, format!("the ranks' output cannot be written: {error}"));
+            }
+            self.terminate();
+        }
+    }
+
+    /// Passes on what the ranks wrote before they ended. A process that they have left may hold their pipes open: then what is
+    /// there after a while counts.
+    pub(crate) fn drain(&mut self, signals: &Signals) {
+        let (until, mut given_up) = (Instant::now() + DRAIN, None);
+        while self.has_output() || !self.streams.is_empty() {
+            let now = Instant::now();
+            let is_late = until <= now;
+            if is_late {
+                self.end_outputs();
+            }
+            self.is_out_of_time(now);
+            if self.stop == Stop::Asked {
+                given_up.get_or_insert(now + self.grace);
+            }
+            if self.stop == Stop::AskedAgain || given_up.is_some_and(|at| at <= now) {
+                return;
+            }
+            self.turn(signals, [(!is_late).then_some(until), self.deadline, given_up]);
+        }
+    }
+
+    /// Whether output of the ranks is, or may come, that is passed on.
+    fn has_output(&self) -> bool {
+        self.unwritable.is_none() && self.ranks.iter().any(|rank| !rank.outputs.is_empty())
+    }
+
+    /// Reads no more of the ranks' pipes than was in them at the first call.
+    fn end_outputs(&mut self) {
+        for index in 0..self.ranks.len() {
+            self.ranks[index].outputs.iter_mut().for_each(Output::end_here);
+            let ended = |output: &&Output| output.is_at_end();
+            let fds: Vec<RawFd> =
+                self.ranks[index].outputs.iter().filter(ended).map(Output::fd).collect();
+            fds.into_iter().for_each(|fd| self.output(index, fd));
+        }
+    }
+}
+
+/// A line as it is passed on.
+fn tagged(index: usize, line: &[u8]) -> Vec<u8> {
+    let mut tagged = format!("[{index}] ").into_bytes();
+    tagged.extend_from_slice(line);
+    tagged.push(b'\n');
+    tagged
 }

@@ -30,11 +30,12 @@ mod ready;
 pub mod signals;
 mod start;
 pub mod state;
+mod streams;
 
 use std::ffi::OsString;
 use std::fmt;
 use std::io;
-use std::time::{Duration, Instant};
+use std::time::{Duration};
 
 pub use cleanup::{Cleanup, MARK, adopt_orphans};
 use launcher::Launcher;
@@ -91,6 +92,22 @@ pub struct Proxy {
     pub env: Vec<(OsString, OsString)>,
 }
 
+/// Where the ranks' output and the launcher's own messages go.
+pub enum Words<'a> {
+    /// The ranks write where the launcher does.
+    Inherited,
+    /// The launcher reads the ranks' output, and writes each line whole, on the same stream, with the rank's number before it:
+    /// `[3] line`. A reader that pauses lets the ranks wait, and not the launcher.
+    Tagged,
+    /// The caller is given them.
+    Given {
+        /// The ranks' output.
+        line: OnLine<'a>,
+        /// The launcher's messages.
+        message: OnMessage<'a>,
+    },
+}
+
 /// Receives the ranks' output, line by line, without newlines. An error ends the job, of kind `BrokenPipe` without a
 /// message.
 pub type OnLine<'a> = &'a mut dyn FnMut(u32, Stream, &[u8]) -> io::Result<()>;
@@ -124,19 +141,15 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Runs the job to its end. With `on_line`, the ranks' output is captured and given to it; without, they
-/// write where the launcher does.
+/// Runs the job to its end.
 ///
 /// # Blocking
-/// Until every rank has ended.
+/// Until every rank has ended, and its output is written or given up: a signal or the time limit ends the wait for a reader
+/// that pauses, after the job's grace time.
 ///
 /// # Errors
 /// When a rank failed, or the job could not be started. In every case no process of the job is left.
-pub fn run(
-    job: &Job,
-    mut on_line: Option<OnLine<'_>>,
-    message: OnMessage<'_>,
-) -> Result<(), Failure> {
+pub fn run(job: &Job, words: Words<'_>) -> Result<(), Failure> {
     let program = rank::find(&job.program).map_err(Failure::Start)?;
     let signals = Signals::catch()
         .map_err(|e| Failure::Start(format!("signals cannot be read from a descriptor: {e}")))?;
@@ -146,13 +159,13 @@ pub fn run(
     let mut env = job.env.clone();
     env.push((MARK.into(), (&name).into()));
     let elsewhere = job.places.iter().any(|place| place.proxy.is_some());
-    let starter = Starter { unit: job.unit, env, capture: on_line.is_some(), elsewhere };
+    let capture = !matches!(words, Words::Inherited);
+    let starter = Starter { unit: job.unit, env, capture, elsewhere };
     let ranks = starter.job(job, &program).map_err(Failure::Start)?;
-    let mut launcher = Launcher::new(job, name, starter, ranks, message);
-    let deadline = job.timeout.map(|timeout| Instant::now() + timeout);
-    launcher.serve(&signals, &cleanup, deadline, &mut on_line);
+    let mut launcher = Launcher::new(job, name, starter, ranks, words);
+    launcher.serve(&signals, &cleanup);
     cleanup.processes();
-    launcher.drain(&mut on_line);
+    launcher.drain(&signals);
     drop(cleanup);
     launcher.judge_survivors();
     launcher.result()

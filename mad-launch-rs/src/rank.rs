@@ -110,6 +110,11 @@ impl Output {
         });
     }
 
+    /// Whether nothing is left of what it held when its end was set.
+    pub(crate) fn is_at_end(&self) -> bool {
+        self.left == Some(0)
+    }
+
     /// Reads once; every complete line goes to `each`. True: the other end is closed, or the end that was set is reached, and
     /// what was left without a newline has been given too.
     ///

@@ -1,9 +1,9 @@
-//! What the parent of ranks waits for: signals, one descriptor of its own, the ranks' connections and their output.
+//! What the parent of ranks waits for: signals, descriptors of its own, the ranks' connections and their output.
 
 use std::os::fd::RawFd;
 use std::time::{Duration, Instant};
 
-use crate::rank::{Output, Rank};
+use crate::rank::{Output, Rank, Stream};
 use crate::signals::Signals;
 
 /// What is ready, in the order in which it is to be treated. Output is ahead of connections: what a rank said before it
@@ -16,19 +16,24 @@ pub enum Ready {
     Output(usize, RawFd),
     /// The PMI connection of the rank at this place.
     Connection(usize),
-    /// The descriptor of the caller's own.
+    /// A descriptor of the caller's own.
     Own,
 }
 
-/// Waits until something is ready, or for so long; what is.
+/// Waits until something is ready, or for so long; what is. Output on streams that are not `heeded` stays where it is.
 pub fn poll(
     signals: &Signals,
-    own: Option<RawFd>,
+    own: &[libc::pollfd],
     ranks: &[Rank],
+    heeded: impl Fn(Stream) -> bool,
     timeout: Option<Duration>,
 ) -> Vec<Ready> {
-    let mut fds = vec![readable(signals.fd()), readable(own.unwrap_or(-1))];
-    let mut what = vec![Ready::Signals, Ready::Own];
+    let mut fds = vec![readable(signals.fd())];
+    let mut what = vec![Ready::Signals];
+    for &fd in own {
+        fds.push(fd);
+        what.push(Ready::Own);
+    }
     for (index, rank) in ranks.iter().enumerate() {
         if let Some(connection) = &rank.connection {
             let mut fd = readable(connection.fd());
@@ -36,7 +41,7 @@ pub fn poll(
             fds.push(fd);
             what.push(Ready::Connection(index));
         }
-        for output in &rank.outputs {
+        for output in rank.outputs.iter().filter(|output| heeded(output.stream())) {
             fds.push(readable(output.fd()));
             what.push(Ready::Output(index, output.fd()));
         }

@@ -22,7 +22,7 @@ use crate::across::link::Link;
 use crate::knobs;
 use crate::out::{Exit, Outcome};
 use mad_launch::{Cleanup, DRAIN, DUMP_END, MARK, Rank, Ready, Signals, Start, Stream};
-use mad_launch::{adopt_orphans, job_name, poll, state};
+use mad_launch::{adopt_orphans, job_name, poll, readable, state};
 
 /// The hidden subcommand that a worker is.
 const WORKER: &str = "worker";
@@ -120,7 +120,7 @@ impl Supervisor {
     /// Waits for something and passes it on.
     fn turn(&mut self, signals: &Signals) {
         let ranks = std::slice::from_ref(&self.worker);
-        for ready in poll(signals, Some(self.link.fd()), ranks, None) {
+        for ready in poll(signals, &[readable(self.link.fd())], ranks, |_| true, None) {
             match ready {
                 // SIGCHLD is what counts, and the caller looks by itself.
                 Ready::Signals => while signals.next().is_some() {},

@@ -24,7 +24,7 @@ use crate::harness::mpi;
 use crate::harness::results::Results;
 use crate::harness::worker::{Record, Spec};
 use crate::out::{Exit, INTERRUPTED, complain};
-use mad_launch::{Failure, Job, Signals, Stream};
+use mad_launch::{Failure, Job, Signals, Stream, Words};
 
 /// Keys that become environment variables of the workers.
 const PROCESS_KEYS: [(&str, &str); 15] = [
@@ -316,7 +316,8 @@ fn run_job(
         }
         Ok(())
     };
-    match mad_launch::run(job, Some(&mut on_line), &mut |text| say(text)) {
+    let words = Words::Given { line: &mut on_line, message: &mut |text| say(text) };
+    match mad_launch::run(job, words) {
         Ok(()) => Ok(()),
         Err(Failure::Run { interrupted: true, .. }) => {
             Err(JobFailure { exit: Exit::Code(INTERRUPTED), fatal: true })
