@@ -16,6 +16,30 @@ const SH_PMI: &str =
     r#"pmi() { printf '%s\n' "$*" >&$PMI_FD; IFS= read -r answer <&$PMI_FD; echo "$answer"; };"#;
 
 #[test]
+fn a_job_that_cannot_be_started_whole_leaves_nothing() {
+    let mark = format!("MAD_TEST_MARK=half-{}", std::process::id());
+    let (name, value) = mark.split_once('=').unwrap();
+    let mut command = mad(&["run", "-n", "200", "sh", "-c", "sleep 600 >/dev/null 2>&1 & wait"]);
+    let few = || {
+        let few = libc::rlimit { rlim_cur: 64, rlim_max: 64 };
+        // SAFETY: `few` is a valid limit; the call is async-signal-safe.
+        unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &few) };
+        Ok(())
+    };
+    // SAFETY: `few` only makes that call: it allocates nothing and takes no lock.
+    unsafe { command.pre_exec(few) };
+    let output = command.env(name, value).output().unwrap();
+    let left = processes_with(&mark);
+    for &left in &left {
+        // SAFETY: takes no pointers.
+        unsafe { libc::kill(left as i32, libc::SIGKILL) };
+    }
+    assert_eq!(output.status.code(), Some(1));
+    assert!(err(&output).contains("ulimit -n"), "{}", err(&output));
+    assert_eq!(left, []);
+}
+
+#[test]
 fn files_of_the_job_in_shared_memory_go_with_it() {
     let script = r#"file=/dev/shm/$MAD_JOB-left; : >"$file"; ls "$file""#;
     let output = run(&["run", "-n", "1", "sh", "-c", script]);

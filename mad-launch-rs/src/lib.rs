@@ -161,7 +161,11 @@ pub fn run(job: &Job, words: Words<'_>) -> Result<(), Failure> {
     let elsewhere = job.places.iter().any(|place| place.proxy.is_some());
     let capture = !matches!(words, Words::Inherited);
     let starter = Starter { unit: job.unit, env, capture, elsewhere };
-    let ranks = starter.job(job, &program).map_err(Failure::Start)?;
+    let ranks = starter.job(job, &program).map_err(|why| {
+        // What the first ranks had started when a later one could not be.
+        cleanup.processes();
+        Failure::Start(why)
+    })?;
     let mut launcher = Launcher::new(job, name, starter, ranks, words);
     launcher.serve(&signals, &cleanup);
     cleanup.processes();
