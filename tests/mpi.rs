@@ -227,6 +227,8 @@ fn who_ends_out_of_order_is_named_and_nobody_hangs() {
         ("abort", 7, gone, "rank 1: MPI_Abort: the program ends the job with code 7"),
         ("zero", 1, gone, "rank 1: MPI_Abort: the program ends the job with code 0"),
         ("fatal", 6, "", "rank 1: MPI_Send: argument dest is 1000"),
+        ("mute abort", 7, gone, "mad run: rank 1"),
+        ("mute fatal", 6, "", "mad run: rank 1"),
         ("killed", 1, gone, "mad run: rank 1"),
         ("leave", 0, gone, ""),
         ("any", 0, gone, ""),

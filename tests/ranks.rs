@@ -28,8 +28,9 @@ fn a_rank_that_ends_early_ends_its_process_and_the_others_are_told() {
     let gone = "is gone: its process ended without closing its session";
     let company = "it was in process 0, with ranks 0 to 1";
     let early = "rank 1 has ended, and has not called MPI_Finalize";
-    let table: [(&str, i32, &[&str]); 6] = [
+    let table: [(&str, i32, &[&str]); 7] = [
         ("exit", 3, &[early, "process 0", "status 3", gone, company]),
+        ("mute", 3, &["process 0", "status 3", gone, company]),
         ("return", 1, &[early, "process 0", gone, company]),
         ("MPI_Abort", 7, &["rank 1: MPI_Abort", "code 7"]),
         ("abort", 1, &["rank 1 has called abort()", "SIGABRT", gone, company]),
@@ -38,10 +39,20 @@ fn a_rank_that_ends_early_ends_its_process_and_the_others_are_told() {
     ];
     for (how, status, says) in table {
         let begun = Instant::now();
-        let output =
-            mad(&["run", "-n", "4", "--grace", "120", "--ranks-per-process", "2", ends, how])
-                .output()
-                .unwrap();
+        let output = mad(&[
+            "run",
+            "-n",
+            "4",
+            "--grace",
+            "120",
+            "--timeout",
+            "100",
+            "--ranks-per-process",
+            "2",
+        ])
+        .args([ends, how])
+        .output()
+        .unwrap();
         let said = err(&output);
         assert_eq!(output.status.code(), Some(status), "{how}: {said}");
         for words in says {

@@ -6,6 +6,7 @@
 //! ```
 
 use core::ffi::c_int;
+use std::io::Write;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -251,9 +252,11 @@ fn rank_prefix() -> String {
 }
 
 /// Prints one line in one piece, for other ranks print too.
-fn say(text: &str) {
-    let text = format!("madmpi: {text}\n");
-    eprint!("{text}");
+///
+/// Not `eprint`, which panics if standard error cannot be written (closed, full): the job would end with another
+/// status, or `MPI_Abort` return.
+pub(crate) fn say(text: &str) {
+    let _ = std::io::stderr().write_all(format!("madmpi: {text}\n").as_bytes());
 }
 
 /// Ends the job for `MPI_Abort`.

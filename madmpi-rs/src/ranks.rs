@@ -40,7 +40,7 @@ extern "C" fn initialize(_: c_int, argv: *const *const c_char, _: *const *const 
     }
     let end = host(argv);
     let status = end.unwrap_or_else(|why| {
-        eprintln!("madmpi: {why}");
+        job::say(&why);
         1
     });
     // SAFETY: the process's own copy of the program has not begun; this thread runs no other code of Rust.

@@ -7,7 +7,6 @@
 
 use std::any::Any;
 use std::fmt;
-use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -17,6 +16,7 @@ use marcel::plumbing::{budget, is_forced_unwinding};
 use marcel::trace::Stamp;
 
 use crate::knobs;
+use crate::stderr::say;
 
 /// What a panic may have left behind.
 pub(crate) const SLEEPS_ON: &str = "; what waits for it may sleep on";
@@ -43,8 +43,7 @@ pub fn report(kind: &str, name: &str, what: fmt::Arguments<'_>) {
         0 => String::new(),
         n => format!(" ({n} more were not told)"),
     };
-    let line = format!("pioman: {kind} {name:?} {what}{more}\n");
-    let _ = std::io::stderr().write_all(line.as_bytes());
+    say(format_args!("pioman: {kind} {name:?} {what}{more}"));
 }
 
 /// The longest time that a callback may take without being told of.

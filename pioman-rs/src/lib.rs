@@ -67,6 +67,7 @@ pub mod process;
 mod progress;
 mod shim;
 mod srcu;
+mod stderr;
 mod sync;
 #[cfg(not(loom))]
 mod tasks;

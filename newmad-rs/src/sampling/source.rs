@@ -1,5 +1,6 @@
 //! Where a session's figures come from.
 
+use std::io::{self, Write};
 use std::path::PathBuf;
 
 use super::cache::default_path;
@@ -41,7 +42,8 @@ impl Source {
                 let path = default_path().filter(|path| path.exists());
                 let Some(path) = path else { return Ok(Sampling::new()) };
                 Ok(Sampling::read(&path).unwrap_or_else(|error| {
-                    eprintln!("newmad: {error}; built-in figures serve");
+                    // Not `eprintln`, which panics if standard error cannot be written.
+                    let _ = writeln!(io::stderr(), "newmad: {error}; built-in figures serve");
                     Sampling::new()
                 }))
             }

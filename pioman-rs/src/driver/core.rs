@@ -28,6 +28,7 @@ use crate::progress::policy::hints::{Hint, Method};
 use crate::progress::pollers::{Pollers, bits};
 use crate::progress::registry::{Pinned, Registered, Registry};
 use crate::progress::source::{MAX, Source};
+use crate::stderr::say;
 
 /// What a manager shares with its kernel threads. See the description of the folder.
 pub(crate) struct Driver {
@@ -393,9 +394,9 @@ impl Driver {
         if let Err(error) = added
             && self.leadership.becomes_blind()
         {
-            eprintln!(
+            say(format_args!(
                 "pioman: no eventfd for a virtual processor ({error}): it wakes up at the pace of ticks"
-            );
+            ));
         }
     }
 

@@ -24,6 +24,7 @@ use crate::progress::policy::contract::Asker;
 use crate::progress::policy::hints::Hint;
 use crate::progress::policy::hints::Method;
 use crate::progress::policy::select::MOST;
+use crate::stderr::say;
 
 /// After the last request it stays awake for so long: waking it costs as much as a message.
 const LINGER: Duration = Duration::from_micros(200);
@@ -53,9 +54,9 @@ impl DedicatedThreads {
     pub(crate) fn tell_of(&self, error: &io::Error) {
         static TOLD: Once = Once::new();
         TOLD.call_once(|| {
-            eprintln!(
+            say(format_args!(
                 "pioman: no dedicated kernel thread ({error}): events are looked for as without one"
-            );
+            ));
         });
     }
 

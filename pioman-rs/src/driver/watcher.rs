@@ -24,6 +24,7 @@ use crate::driver::polling_mode::PollingMode;
 use crate::kernel_threads::library_thread;
 use crate::progress::point::Point;
 use crate::progress::registry::Pinned;
+use crate::stderr::say;
 
 /// The kernel threads of a manager that block.
 pub(crate) struct SpareThreads {
@@ -87,9 +88,9 @@ impl SpareThreads {
         static TOLD: Once = Once::new();
         if let Err(error) = self.try_start() {
             TOLD.call_once(|| {
-                eprintln!(
+                say(format_args!(
                     "pioman: no background watcher ({error}): idle virtual processors, waits and ticks look for events"
-                );
+                ));
             });
         }
     }

@@ -13,6 +13,7 @@ use crate::progress::policy::load_aware::LoadAware;
 use crate::progress::policy::select::Selection;
 use crate::progress::registry::Pinned;
 use crate::progress::source::MAX;
+use crate::stderr::say;
 
 /// What a policy is asked about: a wait, or any request of a source.
 #[derive(Clone, Copy)]
@@ -174,7 +175,7 @@ impl Advisor {
         catch_unwind(AssertUnwindSafe(|| f(policy, &request))).map_err(|_| {
             self.broken.fetch_or(bit, Relaxed);
             let (policy, source) = (policy.name(), request.source);
-            eprintln!("pioman: policy \"{policy}\" of source \"{source}\" panicked; load-aware takes its place");
+            say(format_args!("pioman: policy \"{policy}\" of source \"{source}\" panicked; load-aware takes its place"));
             request
         })
     }

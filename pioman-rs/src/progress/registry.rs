@@ -18,6 +18,7 @@ use crate::progress::policy::history::History;
 use crate::progress::pollers::bits;
 use crate::progress::source::{MAX, Source};
 use crate::srcu::{self, Pins};
+use crate::stderr::say;
 use marcel::plumbing::KernelMutex;
 
 /// A source, and its descriptor as it was at registration.
@@ -246,9 +247,9 @@ impl<'a> Pinned<'a> {
         let before = self.registry.without_fd.fetch_or(1 << index, SeqCst);
         if before >> index & 1 == 0 {
             let name = self.registry.counts.name(index);
-            eprintln!(
+            say(format_args!(
                 "pioman: source {name:?}: its descriptor cannot be armed ({error}): ticks look for its events"
-            );
+            ));
         }
     }
 

@@ -1,9 +1,17 @@
 /* Ends in ways that the first argument names; rank 0 says what it was told. */
+#include <fcntl.h>
 #include <mpi.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+/* From now on no word reaches anybody, and only the exit status tells. */
+static void mute(void) {
+    if (dup2(open("/dev/full", O_WRONLY), 2) < 0)
+        exit(99);
+}
 
 static int is(const char *mode, const char *name) { return !strcmp(mode, name); }
 
@@ -15,18 +23,22 @@ int main(int argc, char **argv) {
         MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Comm_set_errhandler(MPI_COMM_WORLD, is(mode, "fatal") ? MPI_ERRORS_ARE_FATAL : MPI_ERRORS_RETURN);
+    int fatal = is(mode, "fatal") || is(mode, "mute fatal");
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, fatal ? MPI_ERRORS_ARE_FATAL : MPI_ERRORS_RETURN);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, fatal ? MPI_ERRORS_ARE_FATAL : MPI_ERRORS_RETURN);
     /* All are there, and know each other. */
     MPI_Comm_dup(MPI_COMM_WORLD, &dup);
     if (is(mode, "late")) {
         MPI_Finalize();
         MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     } else if (rank == 1) {
-        if (is(mode, "abort"))
+        if (!strncmp(mode, "mute", 4))
+            mute();
+        if (is(mode, "abort") || is(mode, "mute abort"))
             MPI_Abort(dup, 7);
         else if (is(mode, "zero"))
             MPI_Abort(dup, 0);
-        else if (is(mode, "fatal"))
+        else if (fatal)
             MPI_Send(&value, 1, MPI_INT, 1000, 0, MPI_COMM_WORLD);
         else if (is(mode, "killed"))
             raise(SIGKILL);

@@ -1,6 +1,6 @@
 //! The ring: see the module above.
 
-use std::io::{self, Write};
+use std::io;
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::{AtomicUsize, Ordering::*};
@@ -17,6 +17,7 @@ use crate::manager::Manager;
 use crate::progress::policy::hints::{Hint, Hints};
 use crate::progress::source::Source;
 use crate::progress::source::SourceId;
+use crate::stderr::say;
 
 /// Places of the submission queue; it is emptied at once.
 const SUBMISSIONS: u32 = 256;
@@ -193,11 +194,9 @@ impl Uring {
                 // Forbidden since the ring was made (seccomp)? The entry is in the ring, and its memory in use.
                 _ => {
                     if !std::mem::replace(&mut said, true) {
-                        // Not `eprintln`, which may panic: the kernel owns the caller's memory.
-                        let _ = writeln!(
-                            io::stderr(),
+                        say(format_args!(
                             "pioman: io_uring_enter: {error}; trying again (PIOM_URING=0 does without)"
-                        );
+                        ));
                     }
                     std::thread::sleep(std::time::Duration::from_millis(10));
                 }
