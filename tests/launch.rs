@@ -232,6 +232,20 @@ fn signals_are_passed_on_and_the_second_kills() {
     assert!(text.contains("interrupted by SIGINT") && text.contains("killing"), "{text}");
 }
 
+#[test]
+fn an_interruption_after_the_time_limit_postpones_nothing() {
+    let script = "trap '' TERM INT; while :; do sleep 1; done";
+    let options = ["run", "-n", "1", "--timeout", "1", "--grace", "600", "sh", "-c", script];
+    let mut launcher = mad(&options).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(launcher.stderr.take().unwrap()).lines().map(Result::unwrap);
+    assert!(lines.any(|line| line.contains("time limit")));
+    signal(&launcher, libc::SIGINT);
+    let ended = eventually(|| launcher.try_wait().unwrap().is_some());
+    signal(&launcher, libc::SIGINT); // which ends it, if nothing else has
+    assert_eq!(launcher.wait().unwrap().code(), Some(1));
+    assert!(ended);
+}
+
 /// Has the program start with these signals ignored.
 fn ignoring(command: &mut Command, signals: &'static [i32]) {
     let ignore = move || {
