@@ -232,6 +232,35 @@ fn signals_are_passed_on_and_the_second_kills() {
     assert!(text.contains("interrupted by SIGINT") && text.contains("killing"), "{text}");
 }
 
+/// A closing terminal sends SIGHUP twice, the shell's and the kernel's; `timeout` sends its signal to the process and then to
+/// its group.
+#[test]
+fn one_interruption_that_comes_as_two_signals_leaves_ranks_their_time() {
+    // Its last word comes after it has been told that both signals were sent.
+    let script = "trap 'told=1' USR1; trap 'echo got it; until [ $told ]; do sleep 0.05; done; echo saved; exit 0' HUP; \
+                  echo ready; while :; do sleep 0.05; done";
+    // On a busy machine the signals may come so far apart that they are two interruptions, which proves nothing.
+    for _ in 0..10 {
+        let mut command = mad(&["run", "-n", "1", "--grace", "60", "sh", "-c", script]);
+        let mut launcher = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut lines = BufReader::new(launcher.stdout.take().unwrap()).lines().map(Result::unwrap);
+        assert_eq!(lines.next().as_deref(), Some("ready"));
+        let begun = Instant::now();
+        signal(&launcher, libc::SIGHUP);
+        assert_eq!(lines.next().as_deref(), Some("got it"));
+        signal(&launcher, libc::SIGHUP);
+        signal(&launcher, libc::SIGUSR1);
+        let last = lines.next();
+        let apart = begun.elapsed() > Duration::from_millis(400);
+        assert_eq!(launcher.wait().unwrap().code(), Some(1));
+        match last {
+            Some(word) => return assert_eq!(word, "saved"),
+            None => assert!(apart, "it was killed"),
+        }
+    }
+    println!("SKIPPED: this machine is too busy");
+}
+
 #[test]
 fn an_interruption_after_the_time_limit_postpones_nothing() {
     let script = "trap '' TERM INT; while :; do sleep 1; done";

@@ -10,7 +10,7 @@ use crate::pmi::spawn::Spawn;
 use crate::pmi::{Request, Server};
 use crate::rank::{End, Output, Rank, Stream};
 use crate::ready::{Ready, poll};
-use crate::signals::{self, Signals};
+use crate::signals::{self, Interruption, Interruptions, Signals};
 use crate::start::Starter;
 use crate::streams::Streams;
 use crate::{DRAIN, DUMP_END, Failure, Job, Words, state};
@@ -40,6 +40,7 @@ pub(crate) struct Launcher<'a> {
     parts: Vec<Part>,
     failure: Option<(u8, String)>,
     interrupted: bool,
+    interruptions: Interruptions,
     /// When the time is over.
     deadline: Option<Instant>,
     stop: Stop,
@@ -79,6 +80,7 @@ impl<'a> Launcher<'a> {
             parts: vec![part],
             failure: None,
             interrupted: false,
+            interruptions: Interruptions::default(),
             deadline: job.timeout.map(|timeout| Instant::now() + timeout),
             stop: Stop::No,
             unwritable: None,
@@ -211,19 +213,23 @@ impl<'a> Launcher<'a> {
     }
 
     fn stopped(&mut self, signal: signals::Signal) {
-        let name = signals::name(signal.number);
-        if !self.interrupted {
-            self.interrupted = true;
-            self.stop = Stop::Asked;
-            self.fail(1, format!("interrupted by {name}"));
-            if !signal.from_terminal {
-                self.signal(signal.number);
+        match self.interruptions.judge(signal.number, Instant::now()) {
+            Interruption::First => {
+                self.interrupted = true;
+                self.stop = Stop::Asked;
+                self.fail(1, format!("interrupted by {}", signals::name(signal.number)));
+                if !signal.from_terminal {
+                    self.signal(signal.number);
+                }
+                self.all_have_until(Instant::now() + self.grace);
             }
-            self.all_have_until(Instant::now() + self.grace);
-        } else {
-            self.stop = Stop::AskedAgain;
-            self.say("interrupted again: killing the job");
-            self.kill();
+            // What it is an echo of was handed on.
+            Interruption::Echo => {}
+            Interruption::Again => {
+                self.stop = Stop::AskedAgain;
+                self.say("interrupted again: killing the job");
+                self.kill();
+            }
         }
     }
 

@@ -35,7 +35,7 @@ mod streams;
 use std::ffi::OsString;
 use std::fmt;
 use std::io;
-use std::time::{Duration};
+use std::time::Duration;
 
 pub use cleanup::{Cleanup, MARK, adopt_orphans};
 use launcher::Launcher;

@@ -6,8 +6,9 @@
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::time::{Duration, Instant};
 
-/// Signals that end the job: they are forwarded; the second one kills.
+/// Signals that end the job: they are forwarded; a second interruption kills.
 pub const STOP: [i32; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
 /// Signals that are only handed on. SIGQUIT has each process write what its threads do; two of them end it.
 pub const HAND_ON: [i32; 3] = [libc::SIGUSR1, libc::SIGUSR2, libc::SIGQUIT];
@@ -19,6 +20,44 @@ pub struct Signal {
     pub number: i32,
     /// It came from the terminal, so the whole foreground process group got it already.
     pub from_terminal: bool,
+}
+
+/// Signals that come within this time are one interruption.
+const ONE: Duration = Duration::from_millis(500);
+
+/// The user's interruptions. One often comes as several signals: when a terminal closes, its shell and the kernel each send
+/// SIGHUP; `timeout` sends its signal to the process and to the process's group.
+#[derive(Debug, Default)]
+pub struct Interruptions {
+    first: Option<Instant>,
+    has_int: bool,
+}
+
+/// What a signal of [`STOP`] is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Interruption {
+    /// The first word.
+    First,
+    /// The same word once more.
+    Echo,
+    /// The user insists.
+    Again,
+}
+
+impl Interruptions {
+    /// Judges a signal that arrives now. A second SIGINT counts at once: people press Ctrl-C twice.
+    pub fn judge(&mut self, signal: i32, now: Instant) -> Interruption {
+        let is_int = signal == libc::SIGINT;
+        let is_second_int = is_int && std::mem::replace(&mut self.has_int, true);
+        match self.first {
+            None => {
+                self.first = Some(now);
+                Interruption::First
+            }
+            Some(first) if is_second_int || now - first >= ONE => Interruption::Again,
+            Some(_) => Interruption::Echo,
+        }
+    }
 }
 
 /// Has the kernel keep the exit status of each child until it is collected. A process that inherits an ignored SIGCHLD
@@ -135,4 +174,30 @@ pub fn name(signal: i32) -> String {
         _ => return format!("signal {signal}"),
     };
     format!("{name} ({signal})")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_interruption_may_be_several_signals() {
+        use Interruption::{Again, Echo, First};
+        let begin = Instant::now();
+        let judged = |signals: &[(i32, u64)]| -> Vec<Interruption> {
+            let mut interruptions = Interruptions::default();
+            let signals = signals.iter().map(|&(signal, ms)| {
+                interruptions.judge(signal, begin + Duration::from_millis(ms))
+            });
+            signals.collect()
+        };
+        let (int, term, hup) = (libc::SIGINT, libc::SIGTERM, libc::SIGHUP);
+        assert_eq!(
+            judged(&[(hup, 0), (hup, 30), (term, 499), (hup, 500)]),
+            [First, Echo, Echo, Again]
+        );
+        assert_eq!(judged(&[(int, 0), (int, 1)]), [First, Again]);
+        assert_eq!(judged(&[(term, 0), (int, 1), (int, 2)]), [First, Echo, Again]);
+        assert_eq!(judged(&[(int, 0), (term, 1), (int, 2)]), [First, Echo, Again]);
+    }
 }

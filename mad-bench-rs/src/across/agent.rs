@@ -30,7 +30,7 @@ use crate::across::link;
 use crate::across::link::GREETING;
 use crate::across::pending_peer::{PendingPeer, Step};
 use crate::out::{Exit, INTERRUPTED, Outcome, complain};
-use mad_launch::signals::STOP;
+use mad_launch::signals::{Interruption, Interruptions, STOP};
 use mad_launch::{Signals, die_with, readable, wait};
 
 /// Most callers that are not authenticated.
@@ -81,6 +81,7 @@ impl Door {
             supervisors: Vec::new(),
             until: Some(Instant::now() + COMES),
             stops: 0,
+            interruptions: Interruptions::default(),
         };
         let outcome = loop {
             if let Some(outcome) = agent.turn(&signals) {
@@ -105,6 +106,7 @@ struct Agent {
     /// When rank 0 is given up.
     until: Option<Instant>,
     stops: u32,
+    interruptions: Interruptions,
 }
 
 impl Agent {
@@ -153,7 +155,8 @@ impl Agent {
             match signal.number {
                 libc::SIGCHLD => drop(self.supervisors_left()),
                 number if STOP.contains(&number) => {
-                    self.stops += 1;
+                    let judged = self.interruptions.judge(number, Instant::now());
+                    self.stops += u32::from(judged != Interruption::Echo);
                     self.until.get_or_insert(Instant::now() + WINDS_UP);
                 }
                 _ => {}
