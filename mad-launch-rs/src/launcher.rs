@@ -163,6 +163,11 @@ impl<'a> Launcher<'a> {
             self.reap();
             for index in 0..self.ranks.len() {
                 if self.ranks[index].closed.is_some_and(|at| at <= now) {
+                    if state::is_ending(self.ranks[index].pid()) {
+                        // Its status comes, however long that takes.
+                        self.ranks[index].closed = Some(now + CLOSED);
+                        continue;
+                    }
                     self.ranks[index].closed = None;
                     let called = self.called(index);
                     self.left(index, format!("{called} closed its PMI connection"));

@@ -21,6 +21,25 @@ fn caught(status: &str) -> Option<u64> {
     u64::from_str_radix(mask.trim(), 16).ok()
 }
 
+/// Whether a process is on its way out: every thread of it has begun to end. It may take its time, with much memory or on a
+/// busy machine, before its parent can collect its exit status.
+pub(crate) fn is_ending(pid: u32) -> bool {
+    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return false };
+    let mut stats = threads
+        .flatten()
+        .filter_map(|thread| fs::read_to_string(thread.path().join("stat")).ok())
+        .peekable();
+    stats.peek().is_some() && stats.all(|stat| has_begun_to_end(&stat))
+}
+
+/// Whether the flags of `/proc/…/stat` hold `PF_EXITING`.
+fn has_begun_to_end(stat: &str) -> bool {
+    const FLAGS: usize = 6; // after the name: the state, parent, group, session, terminal, its group
+    const PF_EXITING: u32 = 4;
+    let flags = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(FLAGS));
+    flags.and_then(|flags| flags.parse::<u32>().ok()).is_some_and(|flags| flags & PF_EXITING != 0)
+}
+
 /// What every thread of the process and of its descendants does.
 pub fn of(pid: u32) -> String {
     let mut text = String::new();
@@ -83,6 +102,22 @@ mod tests {
         assert_eq!(caught("Name:\tx\n"), None);
         assert_eq!(doing("7 (a) S) R 1 1"), "runs");
         assert_eq!(doing("nonsense"), "does something unknown");
+    }
+
+    #[test]
+    fn a_process_is_ending_from_its_exit_until_it_is_collected() {
+        let mut child =
+            std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
+        assert!(!is_ending(child.id()));
+        drop(child.stdin.take());
+        let until = std::time::Instant::now() + std::time::Duration::from_secs(60);
+        while !is_ending(child.id()) {
+            assert!(std::time::Instant::now() < until);
+            std::thread::yield_now();
+        }
+        let number = child.id();
+        child.wait().unwrap();
+        assert!(!is_ending(number));
     }
 
     #[test]
