@@ -85,6 +85,9 @@ fn a_rank_ends_alone_by_return_exit_or_quick_exit() {
         assert_eq!(lines(&text), lines(&expected.repeat(2)), "{way}");
         assert_eq!(output.status.code(), Some(status), "{way}");
     }
+    // Of an exit status eight bits count, as a process's do: the first rank's is 256, the second's 3.
+    let output = ranks(&["-n", "2", program, "wide", "%"]);
+    assert_eq!(output.status.code(), Some(3));
     let output = ranks(&["-n", "2", program, "buffered"]);
     assert_eq!(
         String::from_utf8(output.stdout).unwrap(),

@@ -130,7 +130,7 @@ impl Rank {
     }
 
     /// Runs the program on the calling thread's stack, and returns its exit status: that of `exit`, or what `main`
-    /// returned. `arguments` are the program's, its name first.
+    /// returned, from 0 to 255. `arguments` are the program's, its name first.
     ///
     /// # Blocking
     /// Until the program ends.
@@ -166,7 +166,8 @@ impl Rank {
         };
         drop(belongs);
         this.ended.store(true, Release);
-        status
+        // As the kernel does with a process's: a status of 256 is success.
+        status & 0xff
     }
 
     /// Calls the constructors of the rank's libraries, then the program's.

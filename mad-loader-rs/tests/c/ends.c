@@ -40,6 +40,7 @@ int main(int argc, char **argv) {
         return strcmp(value, "joined");
     }
     if (!strcmp(way, "thread")) { pthread_create(&id, 0, thread, (void *)6); sleep(100); }
+    if (!strcmp(way, "wide")) return atoi(argv[2]) ? 3 : 256;
     if (!strcmp(way, "_exit")) { atexit(handler); _exit(4); }
     if (!strcmp(way, "abort")) { atexit(handler); abort(); }
     return 99;
