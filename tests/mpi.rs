@@ -213,6 +213,26 @@ fn a_binary_made_for_another_library_runs_unchanged() {
     }
 }
 
+/// The kernel counts memory that processes share as a file, and ends a process that exceeds the limit. The second limit is
+/// below what a copy of the program needs, where ranks share processes.
+#[test]
+fn a_limit_on_the_size_of_files_is_named() {
+    let source = Path::new(PROGRAMS).join("ring.c");
+    let binary = compile(&prefix().join("bin/mpicc"), &source, "madmpi");
+    let mad = common::mad(&[]).get_program().to_string_lossy().into_owned();
+    for (limit, each) in [("100", "1"), ("4", "2")] {
+        let script = format!(
+            "ulimit -f {limit}; exec {mad} run -n 2 --driver shm --ranks-per-process {each} \"$0\""
+        );
+        let mut command = common::alone("sh");
+        command.args(["-c", &script]).arg(&binary);
+        let output = timed(command);
+        let err = common::err(&output);
+        assert!(!output.status.success() && err.contains("`ulimit -f`"), "{each}: {err}");
+        assert!(!err.contains("was killed by"), "{each}: {err}");
+    }
+}
+
 /// What happens when a process does not come to its end in order: the others are told, or the launcher names it.
 #[test]
 fn who_ends_out_of_order_is_named_and_nobody_hangs() {

@@ -170,6 +170,7 @@ pub fn name(signal: i32) -> String {
         libc::SIGALRM => "SIGALRM",
         libc::SIGTERM => "SIGTERM",
         libc::SIGXCPU => "SIGXCPU",
+        libc::SIGXFSZ => "SIGXFSZ",
         libc::SIGSYS => "SIGSYS",
         _ => return format!("signal {signal}"),
     };

@@ -1,7 +1,9 @@
-//! What to do when the kernel gives no more descriptors: its own words do not say.
+//! What to do when the kernel gives no more descriptors, or no file of that size: its own words do not say.
 
 use std::fmt;
 use std::io;
+
+use rustix::process::Resource;
 
 /// An error of the kernel, and the way out.
 #[derive(Debug)]
@@ -40,9 +42,28 @@ pub(crate) fn explain(error: io::Error) -> io::Error {
     io::Error::new(error.kind(), Limit { source: error, way_out })
 }
 
+/// Whether this process may have a file of so many bytes; memory that has a descriptor (`memfd`) counts as one. To be asked
+/// first: the kernel ends a process that makes a larger one (SIGXFSZ).
+///
+/// # Errors
+/// The limit, and the way out.
+pub fn check_file_size(bytes: u64) -> io::Result<()> {
+    check_file_size_within(rustix::process::getrlimit(Resource::Fsize).current, bytes)
+}
+
+fn check_file_size_within(limit: Option<u64>, bytes: u64) -> io::Result<()> {
+    let Some(limit) = limit.filter(|&limit| bytes > limit) else { return Ok(()) };
+    let source = io::Error::from_raw_os_error(libc::EFBIG);
+    let way_out = format!(
+        "it is of {bytes} bytes, and files of this process, and memory that it shares, may have {limit} (RLIMIT_FSIZE); \
+         `ulimit -f` in the shell that starts it raises that"
+    );
+    Err(io::Error::new(source.kind(), Limit { source, way_out }))
+}
+
 /// How many descriptors the process may have.
 fn descriptors() -> Option<u64> {
-    rustix::process::getrlimit(rustix::process::Resource::Nofile).current
+    rustix::process::getrlimit(Resource::Nofile).current
 }
 
 #[cfg(test)]
@@ -58,6 +79,15 @@ mod tests {
         let source = error.get_ref().and_then(|error| error.source());
         let source = source.and_then(|error| error.downcast_ref::<io::Error>());
         assert_eq!(source.and_then(io::Error::raw_os_error), Some(libc::EMFILE));
+    }
+
+    #[test]
+    fn a_file_that_is_too_large_is_an_error_and_no_signal() {
+        assert!(check_file_size_within(None, u64::MAX).is_ok());
+        assert!(check_file_size_within(Some(4096), 4096).is_ok());
+        let error = check_file_size_within(Some(4096), 4097).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::FileTooLarge);
+        assert!(error.to_string().contains("ulimit -f"), "{error}");
     }
 
     #[test]

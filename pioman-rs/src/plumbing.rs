@@ -10,6 +10,7 @@ pub use crate::{
     completion::wakers::{Held as WakersHeld, hold as hold_wakers},
     fault::{Called, TOO_LONG, call as call_foreign, report},
     fork::Birth,
+    kernel_limits::check_file_size,
     kernel_threads::library_thread,
     manager::own_sources::OwnSource,
     trace::{Call as TracedCall, completes},

@@ -48,6 +48,8 @@ impl Template {
         if let Err(refusal) = elf.release(&mut contents) {
             return Ok(Err(refusal));
         }
+        // Every copy is as large.
+        pioman::plumbing::check_file_size(contents.len() as u64)?;
         let name = CString::new(name).unwrap_or_default();
         let master = memfd_create(&name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
         write_all(&master, &contents, 0)?;

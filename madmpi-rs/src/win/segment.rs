@@ -58,6 +58,8 @@ impl Segment {
         memory: usize,
         cookie: u64,
     ) -> std::io::Result<(Segment, File)> {
+        let bytes = head(members).checked_add(memory).ok_or(std::io::ErrorKind::OutOfMemory)?;
+        pioman::plumbing::check_file_size(bytes as u64)?;
         // SAFETY: the name is a string.
         let fd = unsafe { libc::memfd_create(c"madmpi-window".as_ptr(), libc::MFD_CLOEXEC) };
         if fd < 0 {
@@ -65,7 +67,6 @@ impl Segment {
         }
         // SAFETY: it is new, and nothing else's.
         let file = unsafe { File::from_raw_fd(fd) };
-        let bytes = head(members).checked_add(memory).ok_or(std::io::ErrorKind::OutOfMemory)?;
         file.set_len(bytes as u64)?;
         let segment = Segment::map(&file, members, bytes)?;
         segment.cookie().store(cookie, Ordering::Release);

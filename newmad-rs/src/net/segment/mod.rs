@@ -122,6 +122,8 @@ unsafe impl Sync for Segment {}
 impl Segment {
     /// A new segment and the descriptor by which others map it.
     pub(crate) fn create(geometry: &Geometry) -> Result<(Segment, OwnedFd), Error> {
+        pioman::plumbing::check_file_size(geometry.bytes() as u64)
+            .map_err(during("sizing the shared-memory segment"))?;
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let fd = rustix::fs::memfd_create("newmad", flags)
             .map_err(during("creating the shared-memory segment"))?;
