@@ -380,14 +380,16 @@ fn a_job_whose_output_nobody_reads_ends() {
 /// Standard output is piped and never read, and standard error goes elsewhere or to the same pipe.
 #[test]
 fn a_time_limit_holds_while_the_reader_of_the_output_pauses() {
-    for shared in [false, true] {
+    let ends = "printf '%0100000d\\n' 0"; // more than the pipe holds
+    for (script, shared) in [("yes", false), ("yes", true), (ends, false)] {
         let (_reader, writer) = std::io::pipe().unwrap();
         let errors = if shared { writer.try_clone().unwrap().into() } else { Stdio::null() };
-        let mut command = mad(&["run", "-n", "1", "--tag-output", "--timeout", "0.5", "yes"]);
+        let options = ["run", "-n", "1", "--tag-output", "--timeout", "0.5", "sh", "-c", script];
+        let mut command = mad(&options);
         let mut launcher = command.stdout(writer).stderr(errors).spawn().unwrap();
         let ended = eventually(|| launcher.try_wait().unwrap().is_some());
         let _ = launcher.kill(); // it has ended, or hangs
-        assert!(ended, "standard error in the same pipe: {shared}");
+        assert!(ended, "{script}, standard error in the same pipe: {shared}");
         assert_eq!(launcher.wait().unwrap().code(), Some(1));
     }
 }
@@ -411,24 +413,26 @@ fn ranks_are_answered_while_the_reader_of_the_output_pauses() {
     assert_eq!(out(&output), format!("[0] {}\n", "0".repeat(length)));
 }
 
-/// A process that no signal of the launcher's reaches has a rank's output open and writes without end. (Here it has lost its
-/// mark; one of another user would do, too.)
+/// A process that no signal of the launcher's reaches has a rank's output open, and writes without end or nothing. (Here it has
+/// lost the job's mark; one of another user would do, too.)
 #[test]
-fn a_process_that_goes_on_writing_does_not_hold_up_the_end() {
-    let mark = format!("MAD_TEST_MARK=writes-{}", std::process::id());
-    let (name, value) = mark.split_once('=').unwrap();
-    let mad = env!("CARGO_BIN_EXE_mad");
-    let script = format!(
-        "sleep 601 >/dev/null 2>&1 & exec {mad} run -n 1 --tag-output sh -c 'env -i yes & exit 0'"
-    );
-    let mut command = alone("timeout");
-    command.args(["-s", "KILL", "60", "sh", "-c", &script]).env(name, value);
-    let status = command.stdout(Stdio::null()).status().unwrap();
-    for left in processes_with(&mark) {
-        // SAFETY: takes no pointers.
-        unsafe { libc::kill(left as i32, libc::SIGKILL) };
+fn a_process_that_keeps_the_output_open_does_not_hold_up_the_end() {
+    for survivor in ["yes", "sleep 602"] {
+        let mark = format!("MAD_TEST_MARK=keeps-{}", std::process::id());
+        let mad = env!("CARGO_BIN_EXE_mad");
+        let script = format!(
+            "{mark} sleep 601 >/dev/null 2>&1 & \
+             exec {mad} run -n 1 --tag-output sh -c 'env -i {mark} {survivor} & exit 0'"
+        );
+        let mut command = alone("timeout");
+        command.args(["-s", "KILL", "60", "sh", "-c", &script]);
+        let status = command.stdout(Stdio::null()).status().unwrap();
+        for left in processes_with(&mark) {
+            // SAFETY: takes no pointers.
+            unsafe { libc::kill(left as i32, libc::SIGKILL) };
+        }
+        assert!(status.success(), "{survivor}: {status}");
     }
-    assert!(status.success(), "{status}");
 }
 
 #[test]

@@ -209,7 +209,11 @@ impl<'a> Launcher<'a> {
     fn is_out_of_time(&mut self, now: Instant) -> bool {
         let is_over = self.deadline.take_if(|at| *at <= now).is_some();
         if is_over {
-            self.fail(1, "the job did not end within its time limit (--timeout)".into());
+            let what = match self.ranks.iter().any(|rank| rank.ended.is_none()) {
+                true => "the job did not end",
+                false => "the job's output was not read to its end",
+            };
+            self.fail(1, format!("{what} within its time limit (--timeout)"));
             if self.stop == Stop::No {
                 self.stop = Stop::Asked;
             }
@@ -541,11 +545,14 @@ impl<'a> Launcher<'a> {
     /// there after a while counts.
     pub(crate) fn drain(&mut self, signals: &Signals) {
         let (until, mut given_up) = (Instant::now() + DRAIN, None);
-        while self.has_output() || !self.streams.is_empty() {
+        loop {
             let now = Instant::now();
             let is_late = until <= now;
             if is_late {
                 self.end_outputs();
+            }
+            if !self.has_output() && self.streams.is_empty() {
+                return;
             }
             self.is_out_of_time(now);
             if self.stop == Stop::Asked {
