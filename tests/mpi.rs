@@ -249,6 +249,7 @@ fn who_ends_out_of_order_is_named_and_nobody_hangs() {
         ("fatal", 6, "", "rank 1: MPI_Send: argument dest is 1000"),
         ("mute abort", 7, gone, "mad run: rank 1"),
         ("mute fatal", 6, "", "mad run: rank 1"),
+        ("unread abort", 7, gone, "mad run: rank 1"),
         ("killed", 1, gone, "mad run: rank 1"),
         ("leave", 0, gone, ""),
         ("any", 0, gone, ""),

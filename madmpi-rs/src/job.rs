@@ -251,11 +251,13 @@ fn rank_prefix() -> String {
     session().map_or(String::new(), |session| format!("rank {}: ", session.rank()))
 }
 
-/// Prints one line in one piece, for other ranks print too.
+/// Prints a line, the last of a process, in one piece, for other ranks print too.
 ///
-/// Not `eprint`, which panics if standard error cannot be written (closed, full): the job would end with another
-/// status, or `MPI_Abort` return.
+/// If it cannot be written the process still ends as it should: not by SIGPIPE, which programs in C have not ignored, nor by
+/// a panic of `eprint`, by which `MPI_Abort` would return.
 pub(crate) fn say(text: &str) {
+    // SAFETY: no handler is installed.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
     let _ = std::io::stderr().write_all(format!("madmpi: {text}\n").as_bytes());
 }
 

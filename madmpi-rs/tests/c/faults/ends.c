@@ -7,9 +7,10 @@
 #include <string.h>
 #include <unistd.h>
 
-/* From now on no word reaches anybody, and only the exit status tells. */
-static void mute(void) {
-    if (dup2(open("/dev/full", O_WRONLY), 2) < 0)
+/* From now on no word reaches anybody, and only the exit status tells: standard error is full, or a pipe without a reader. */
+static void mute(int full) {
+    int ends[2];
+    if (pipe(ends) || dup2(full ? open("/dev/full", O_WRONLY) : ends[1], 2) < 0 || close(ends[0]))
         exit(99);
 }
 
@@ -32,9 +33,9 @@ int main(int argc, char **argv) {
         MPI_Finalize();
         MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     } else if (rank == 1) {
-        if (!strncmp(mode, "mute", 4))
-            mute();
-        if (is(mode, "abort") || is(mode, "mute abort"))
+        if (!strncmp(mode, "mute", 4) || is(mode, "unread abort"))
+            mute(!is(mode, "unread abort"));
+        if (is(mode, "abort") || is(mode, "mute abort") || is(mode, "unread abort"))
             MPI_Abort(dup, 7);
         else if (is(mode, "zero"))
             MPI_Abort(dup, 0);
