@@ -13,7 +13,7 @@ use marcel::plumbing::KernelMutex;
 use super::errors::beyond;
 use super::registered::{Registered, items_of};
 use crate::abi::*;
-use crate::datatype::{Data, Datatype, Elements, external};
+use crate::datatype::{Data, Datatype, Elements, external, with_handle};
 use crate::error::Fault;
 use crate::per_rank::per_rank;
 
@@ -262,10 +262,14 @@ impl Representation {
             Representation::External32 => Ok(external::unpack(elements, came)),
             Representation::Registered(registered) if registered.converts() => {
                 let items = registered.items_in(elements, len as u64)?;
-                let (at, handle) = (elements.address(), elements.datatype.handle());
-                let file = copy.as_ptr().cast_mut();
-                // SAFETY: elements of the program; so many of their items have come.
-                unsafe { registered.read.call(at, handle, items as i64, file, registered.extra)? };
+                let (at, file) = (elements.address(), copy.as_ptr().cast_mut());
+                // The program may have freed its handle since the call that began the read.
+                with_handle(&elements.datatype.share(), |handle| {
+                    // SAFETY: elements of the program; so many of their items have come.
+                    unsafe {
+                        registered.read.call(at, handle, items as i64, file, registered.extra)
+                    }
+                })?;
                 let bytes = elements.datatype.shape().part.bytes_of(items);
                 Ok(bytes.unwrap_or_else(|| elements.len()))
             }

@@ -1,6 +1,7 @@
 /* np: 2, peers: no */
 /* Collectives with requests where functions of the program convert the data: beginning one waits for no other rank, and the
-   functions are called inside calls of the program, once for each access. */
+   functions are called inside calls of the program, once for each access. They may ask for the type that they are given,
+   also if the program has freed its own handle by then. */
 #include "files.h"
 
 enum { N = 3000 };
@@ -12,21 +13,24 @@ static int extent(MPI_Datatype type, MPI_Aint *bytes, void *extra) {
     (void)extra;
     return MPI_Type_get_extent(type, &lb, bytes);
 }
-/* The file has each int less one. */
-static int convert(int *to, const int *from, int count, int more) {
+/* The file has each int less one. All types here are made of ints. */
+static int convert(int *to, const int *from, MPI_Datatype type, int count, int more) {
+    int bytes;
     calls++;
     outside += !inside;
+    if (MPI_Type_size(type, &bytes) || !bytes || count * (int)sizeof(int) % bytes)
+        return MPI_ERR_TYPE;
     for (int i = 0; i < count; i++)
         to[i] = from[i] + more;
     return MPI_SUCCESS;
 }
 static int to_memory(void *memory, MPI_Datatype type, int count, void *file, MPI_Offset position, void *extra) {
-    (void)type, (void)position, (void)extra;
-    return convert(memory, file, count, 1);
+    (void)position, (void)extra;
+    return convert(memory, file, type, count, 1);
 }
 static int to_file(void *memory, MPI_Datatype type, int count, void *file, MPI_Offset position, void *extra) {
-    (void)type, (void)position, (void)extra;
-    return convert(file, memory, count, -1);
+    (void)position, (void)extra;
+    return convert(file, memory, type, count, -1);
 }
 
 /* The first rank begins, and says so to the other, which begins then. */
@@ -50,6 +54,14 @@ static void write_split(void) { MPI_File_write_at_all_begin(file, N, out, N, MPI
 static void read_request(void) { MPI_File_iread_at_all(file, 0, in, N, MPI_INT, &request); }
 static void read_split(void) { MPI_File_read_at_all_begin(file, N, in, N, MPI_INT); }
 static void read_alone(void) { MPI_File_iread_at(file, 0, in, N, MPI_INT, &request); }
+/* The type is gone before the wait. */
+static void read_freed(void) {
+    MPI_Datatype all;
+    MPI_Type_contiguous(N, MPI_INT, &all);
+    MPI_Type_commit(&all);
+    MPI_File_iread_at_all(file, 0, in, 1, all, &request);
+    MPI_Type_free(&all);
+}
 
 static void end_request(void) {
     inside = 1;
@@ -100,6 +112,9 @@ int main(int argc, char **argv) {
         MPI_Request_get_status(request, &over, MPI_STATUS_IGNORE);
     end_request();
     check(converted(in), "a read that is asked for its status");
+    in_turn(read_freed);
+    end_request();
+    check(converted(in), "a read whose type is freed");
     MPI_Type_free(&mine);
     MPI_Type_free(&blocks);
     MPI_File_close(&file);
