@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::File;
 use super::collective::{self, Part};
-use super::errors::fault;
+use super::errors::{beyond, fault};
 use super::exchange::{self, Turn};
 use super::hints::Hints;
 use super::mapped::ByPages;
@@ -216,11 +216,13 @@ impl File {
             view.map.check(view.disp, position, len)?;
             Ok(position)
         };
-        // A pointer moves only now: an access that is refused leaves it where it is.
+        // A pointer moves only now: an access whose data are refused leaves it where it is. So does one whose place is
+        // refused, if the pointer is the own one; the shared one is read and moved in one step.
         let position = match access.place {
             Place::Ordered => {
                 let (before, all) = exchange::order(&self.comm, etypes)?;
-                position(exchange::from_first(&self.comm, || self.shared.add(all))? + before)
+                let first = exchange::from_first(&self.comm, || self.shared.add(all))?;
+                first.checked_add(before).ok_or_else(beyond).and_then(position)
             }
             Place::At(at) => position(at),
             Place::Own => self.advance(etypes, position),

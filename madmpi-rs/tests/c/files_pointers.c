@@ -2,6 +2,7 @@
 /* Pointers: seeks of threads lose none of each other's, and an access that is refused leaves its pointer where it was. */
 #include "files.h"
 #include <pthread.h>
+#include <stdint.h>
 
 enum { THREADS = 2, SEEKS = 100000 };
 
@@ -64,6 +65,11 @@ int main(int argc, char **argv) {
     MPI_File_seek(file, 5, MPI_SEEK_SET);
     code = MPI_File_write(file, &large, 1, MPI_LONG, MPI_STATUS_IGNORE);
     check(is_refused(code, MPI_ERR_ARG, 0), "a place that no file has");
+    /* The last element that a pointer can stand at: the second rank's place would be behind that. */
+    MPI_File_set_view(file, 0, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL);
+    MPI_File_seek_shared(file, INT64_MAX, MPI_SEEK_SET);
+    code = MPI_File_write_ordered(file, &large, 1, MPI_BYTE, MPI_STATUS_IGNORE);
+    check(code != MPI_SUCCESS && class_of(code) == MPI_ERR_ARG, "a place that no pointer has, ordered");
     MPI_File_close(&file);
     MPI_Finalize();
     return 0;
