@@ -82,6 +82,8 @@ pub(crate) struct File {
     /// The file's own.
     pub(crate) comm: Ref<Comm>,
     file: pioman::fs::File,
+    /// A descriptor that is closed with `file`: see `open`.
+    _first: Option<pioman::fs::File>,
     path: std::path::PathBuf,
     pub(crate) amode: c_int,
     view: KernelMutex<Arc<View>>,

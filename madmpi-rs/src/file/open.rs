@@ -53,8 +53,16 @@ fn check_amode(amode: c_int) -> Result<(), Fault> {
     Err(Fault::argument(MPI_ERR_AMODE, "amode", amode, why))
 }
 
+/// What a rank opens.
+struct Opened {
+    file: fs::File,
+    /// If `file` was opened by [`for_both`]: the descriptor before it, which is closed with it. Closing one earlier tells
+    /// programs that watch the file that it is written (`IN_CLOSE_WRITE`), and ends this process's locks of it (`fcntl`).
+    first: Option<fs::File>,
+}
+
 /// Opens the file at this rank.
-fn open_here(path: &Path, amode: c_int, permissions: u32, creates: bool) -> io::Result<fs::File> {
+fn open_here(path: &Path, amode: c_int, permissions: u32, creates: bool) -> io::Result<Opened> {
     let mut options = fs::OpenOptions::new();
     options.read(amode & (MPI_MODE_RDONLY | MPI_MODE_RDWR) != 0);
     options.write(amode & (MPI_MODE_WRONLY | MPI_MODE_RDWR) != 0);
@@ -68,7 +76,11 @@ fn open_here(path: &Path, amode: c_int, permissions: u32, creates: bool) -> io::
     if found.is_dir() {
         return Err(io::Error::from_raw_os_error(libc::EISDIR));
     }
-    Ok(if amode & MPI_MODE_WRONLY != 0 && found.is_file() { with_reads(file) } else { file })
+    let both = if amode & MPI_MODE_WRONLY != 0 && found.is_file() { for_both(&file) } else { None };
+    Ok(match both {
+        Some(both) => Opened { file: both, first: Some(file) },
+        None => Opened { file, first: None },
+    })
 }
 
 /// A file that is open for writes, opened for reads too if its pages can be mapped then: the kernel maps no file that is
@@ -76,10 +88,13 @@ fn open_here(path: &Path, amode: c_int, permissions: u32, creates: bool) -> io::
 ///
 /// Rejected: opening it for both at first. If that is not allowed, a second call cannot tell whether the first one has
 /// created the file (`MPI_MODE_EXCL`). And NFS reads a page before it changes a part of it, if the file is open for reads.
-fn with_reads(file: fs::File) -> fs::File {
-    let same = format!("/proc/self/fd/{}", file.as_raw_fd());
-    let both = fs::OpenOptions::new().read(true).write(true).open(same);
-    both.ok().filter(|both| Mapping::new(both, 0..1, true).is_ok()).unwrap_or(file)
+fn for_both(file: &fs::File) -> Option<fs::File> {
+    if !Mapping::is_supported(file, true).ok()? {
+        return None;
+    }
+    // Not `/proc/self`, which has no descriptors once the main thread has ended.
+    let same = format!("/proc/thread-self/fd/{}", file.as_raw_fd());
+    fs::OpenOptions::new().read(true).write(true).open(same).ok()
 }
 
 /// The path that the program names.
@@ -122,7 +137,7 @@ pub(crate) fn open(
     hints = Hints::of(std::array::from_fn(|index| all[0][index + 2]));
     // The first rank creates the file, the others find it.
     let what = format!("opening {}", path.display());
-    let mut file = None;
+    let mut own = None;
     for turn in 0..2 {
         let opened = match (comm.rank() == 0) == (turn == 0) {
             true => Some(open_here(&path, amode, hints.permissions, turn == 0)),
@@ -131,7 +146,7 @@ pub(crate) fn open(
         let failed = opened.as_ref().and_then(|opened| opened.as_ref().err());
         let [all, _] = group.gather([failed.map_or(0, |error| class(error) as u64)])?;
         match opened {
-            Some(Ok(opened)) => file = Some(opened),
+            Some(Ok(opened)) => own = Some(opened),
             Some(Err(error)) => return Err(fault(&what, &error)),
             None => {}
         }
@@ -139,7 +154,7 @@ pub(crate) fn open(
             return Err(elsewhere(&what, rank, all[rank][0]));
         }
     }
-    let Some(file) = file else {
+    let Some(Opened { file, first }) = own else {
         return Err(Fault::new(MPI_ERR_INTERN, "no turn has opened the file"));
     };
     // `close` deletes by this name, and the program may be in another folder then.
@@ -151,6 +166,7 @@ pub(crate) fn open(
         handle: OnceLock::new(),
         comm,
         file,
+        _first: first,
         path,
         amode,
         view: KernelMutex::new(Arc::new(View::bytes()?)),
@@ -294,6 +310,9 @@ impl File {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::ffi::CString;
+    use std::io::Read;
+    use std::os::fd::FromRawFd;
     use std::os::unix::fs::OpenOptionsExt;
 
     fn name(what: &str) -> PathBuf {
@@ -310,12 +329,41 @@ mod tests {
     fn a_file_to_write_can_be_mapped_if_one_for_both_can() {
         let path = name("mapped");
         for (amode, creates) in [(MPI_MODE_CREATE | MPI_MODE_EXCL, true), (0, false)] {
-            let file = open_here(&path, MPI_MODE_WRONLY | amode, 0o600, creates).unwrap();
+            let opened = open_here(&path, MPI_MODE_WRONLY | amode, 0o600, creates).unwrap();
             let both = open_here(&path, MPI_MODE_RDWR, 0, false).unwrap();
-            let can_be = Mapping::new(&both, 0..1, true).is_ok();
-            assert_eq!(Mapping::new(&file, 0..1, true).is_ok(), can_be);
-            assert_eq!(access_of(&file), if can_be { libc::O_RDWR } else { libc::O_WRONLY });
+            assert!(both.first.is_none());
+            let can_be = Mapping::new(&both.file, 0..1, true).is_ok();
+            assert_eq!(Mapping::new(&opened.file, 0..1, true).is_ok(), can_be);
+            let access = if can_be { libc::O_RDWR } else { libc::O_WRONLY };
+            assert_eq!(access_of(&opened.file), access);
+            assert_eq!(opened.first.is_some(), can_be);
         }
+        std::fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn opening_a_file_to_write_does_not_say_that_it_is_written() {
+        let path = name("watched");
+        std::fs::write(&path, "").unwrap();
+        let text = CString::new(path.as_os_str().as_bytes()).unwrap();
+        // SAFETY: no memory is passed.
+        let watch = unsafe { libc::inotify_init1(libc::IN_NONBLOCK | libc::IN_CLOEXEC) };
+        if watch < 0 {
+            std::fs::remove_file(&path).unwrap();
+            return eprintln!("skipped: the user has too many watches");
+        }
+        // SAFETY: a new descriptor.
+        let mut watch = unsafe { std::fs::File::from_raw_fd(watch) };
+        // SAFETY: a text that ends.
+        let added = unsafe {
+            libc::inotify_add_watch(watch.as_raw_fd(), text.as_ptr(), libc::IN_CLOSE_WRITE)
+        };
+        assert!(added >= 0);
+        let opened = open_here(&path, MPI_MODE_WRONLY, 0, false).unwrap();
+        let mut events = [0; 256];
+        assert_eq!(watch.read(&mut events).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        drop(opened);
+        assert!(watch.read(&mut events).unwrap() > 0);
         std::fs::remove_file(&path).unwrap();
     }
 
@@ -330,8 +378,9 @@ mod tests {
             unsafe { libc::setfsuid(NOBODY) };
             let read = open_here(path, MPI_MODE_RDONLY, 0, false).map(drop);
             assert_eq!(read.unwrap_err().raw_os_error(), Some(libc::EACCES));
-            let file = open_here(path, MPI_MODE_WRONLY, 0, false).unwrap();
+            let Opened { file, first } = open_here(path, MPI_MODE_WRONLY, 0, false).unwrap();
             assert_eq!(access_of(&file), libc::O_WRONLY);
+            assert!(first.is_none());
             file.write_all_at(b"x", 0).unwrap();
         };
         const NOBODY: libc::uid_t = 65534;

@@ -124,6 +124,15 @@ impl std::fmt::Debug for Slot {
 }
 
 impl Mapping {
+    /// Whether the file is on a file system whose files can be mapped: to read, and to write if `writes`. The file itself
+    /// may be open for less.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn is_supported(file: &File, writes: bool) -> io::Result<bool> {
+        is_local(file, writes)
+    }
+
     /// Maps a part of a file, and the rest of its first and last pages: to read, and to write if `writes`. The file need
     /// not be so long.
     ///
