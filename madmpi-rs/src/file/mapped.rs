@@ -38,6 +38,8 @@ const FEW: u64 = 4;
 /// A mapping is as long at most, and begins and ends at multiples of [`STEP`], so that the next access finds it.
 const MOST: u64 = 256 << 20;
 const STEP: u64 = 1 << 20;
+/// Pages are as long, or longer.
+const PAGE: u64 = 4 << 10;
 /// An access with a request that is longer is left to another thread: the copy takes as long as that thread's wake-up.
 const SHORT: u64 = 1 << 20;
 
@@ -75,14 +77,18 @@ impl Mapped {
         drop(last); // not under the lock
     }
 
+    /// The last mapping, if it has the bytes from `begin` on, up to `end` or so many that no other is worth it.
+    fn last(&self, begin: u64, end: u64) -> Option<Arc<Mapping>> {
+        let last = self.last.lock();
+        let range = last.as_ref()?.range();
+        let has = range.start <= begin && range.end >= end.min(begin + STEP);
+        last.clone().filter(|_| has)
+    }
+
     /// The mapping that has the bytes from `begin` on, up to `end` if it can be.
     fn from(&self, file: &fs::File, begin: u64, end: u64) -> Option<Arc<Mapping>> {
-        let has = |mapping: &Arc<Mapping>| {
-            let range = mapping.range();
-            range.start <= begin && range.end >= end.min(begin + STEP)
-        };
-        if let Some(last) = self.last.lock().as_ref().filter(|last| has(last)) {
-            return Some(last.clone());
+        if let Some(last) = self.last(begin, end) {
+            return Some(last);
         }
         let first = begin / STEP * STEP;
         let end = end.checked_next_multiple_of(STEP)?.min(first + MOST);
@@ -150,7 +156,15 @@ impl ByPages<'_> {
     /// Writes bytes in a row. A page of which a write changes a part is read first if it is not in memory.
     fn write_if_resident(&self, bytes: &[u8], begin: u64, end: u64) -> Option<()> {
         let ByPages { file, mapped, .. } = self;
-        let mapping = if mapped.may { mapped.from(file, begin, end)? } else { return None };
+        if !mapped.may {
+            return None;
+        }
+        let mapping = match mapped.last(begin, end) {
+            Some(last) => last,
+            // A page behind the end of the file is not in memory: another mapping would not help.
+            None if file.size().ok()? <= (end - 1) / PAGE * PAGE => return None,
+            None => mapped.from(file, begin, end)?,
+        };
         let is_resident = mapping.is_resident(begin..end);
         is_resident.then(|| file.write_all_at(bytes, begin).ok())?
     }
@@ -271,5 +285,23 @@ mod tests {
         let mut all = vec![0; 40_000];
         let len = file.read_at(&mut all, 0).unwrap();
         assert_eq!(all[..len], [&contents[..7000], &into[..], &contents[17_000..]].concat());
+    }
+
+    #[test]
+    fn a_write_behind_the_end_makes_no_mapping() {
+        let file = file("behind", &[1; 30_000]);
+        let (mapped, view) = (Mapped::new(&file, true), View::bytes().ok().unwrap());
+        if !mapped.may {
+            return eprintln!("skipped: no file system here whose page cache is the file");
+        }
+        let write = |position| {
+            let pages = ByPages { file: &file, mapped: &mapped, view: &view, position };
+            pages.at_once(&mut Buffer::From(&[2; 100]))
+        };
+        assert!(write(30_000)); // the file's last page has room
+        let before = mapped.last.lock().clone().unwrap();
+        assert!(!write(5 << 20));
+        assert!(Arc::ptr_eq(&before, mapped.last.lock().as_ref().unwrap()));
+        assert_eq!(file.size().unwrap(), 30_100);
     }
 }
