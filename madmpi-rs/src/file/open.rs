@@ -117,7 +117,10 @@ pub(crate) fn open(
 ) -> Result<MPI_File, Fault> {
     comm.check_intra()?;
     let mut hints = Hints::default();
-    let wanted = hints.take(info).and(check_amode(amode)).and(name).map(path);
+    // The name may be relative, and the program may be in another folder later: when a thread of it has gone there
+    // meanwhile, and when `close` deletes by this name.
+    let absolute = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);
+    let wanted = hints.take(info).and(check_amode(amode)).and(name).map(path).map(absolute);
     let comm = Ref::Shared(comm.hidden_twin()?);
     let group = Agreement::of_comm(&comm)?;
     let class_of = |wrong: Option<&Fault>| wrong.map_or(0, |fault| fault.class as u64);
@@ -157,8 +160,6 @@ pub(crate) fn open(
     let Some(Opened { file, first }) = own else {
         return Err(Fault::new(MPI_ERR_INTERN, "no turn has opened the file"));
     };
-    // `close` deletes by this name, and the program may be in another folder then.
-    let path = std::path::absolute(&path).unwrap_or(path);
     let shared = Shared::new(&comm)?;
     let settings = Settings { errhandler: errhandler::files(), hints };
     let mapped = Mapped::new(&file, amode & MPI_MODE_RDONLY == 0);
