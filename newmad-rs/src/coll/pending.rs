@@ -21,21 +21,13 @@ use crate::coll::group::Group;
 use crate::coll::memory::Memory;
 use crate::coll::operator::Operator;
 use crate::coll::plan::Plan;
-use crate::coll::run::Run;
+use crate::coll::run::{Run, Waits};
 use crate::coll::shared;
 use crate::coll::straight::{self, Walk};
 use crate::coll::task::Task;
 use crate::error::Error;
 use crate::session::Inner;
 use crate::strategy::selection::check_caller;
-
-/// When a run ends that is begun.
-pub(super) enum Ends {
-    /// The caller waits for it.
-    InTheCall,
-    /// It goes on by itself, with buffers that the program has given up until then.
-    Later(Option<Box<dyn Any + Send>>),
-}
 
 impl Group {
     /// Records the plan and begins.
@@ -58,7 +50,7 @@ impl Group {
             Some(series) => (context.series_tag(series), false),
         };
         // SAFETY: the caller's promise.
-        Ok(unsafe { self.begin((plan, 0, &[]), next, operator, memory, Ends::Later(kept)) })
+        Ok(unsafe { self.begin((plan, 0, &[]), next, operator, memory, Waits::Later(kept)) })
     }
 
     fn choose(&self, task: &Task, operator: Option<&Operator>) -> Algorithm {
@@ -107,16 +99,16 @@ impl Group {
         (tag, listens): (u64, bool),
         operator: Option<&Operator>,
         memory: Memory,
-        ends: Ends,
+        waits: Waits,
     ) -> Arc<Run> {
         let context = &self.context;
-        let (waits, kept) = match ends {
-            Ends::InTheCall => (true, None),
-            Ends::Later(kept) => (false, kept),
+        let (is_awaited, kept) = match waits {
+            Waits::InTheCall => (true, None),
+            Waits::Later(kept) => (false, kept),
         };
         // SAFETY: the caller's promise.
         let run = unsafe { Run::new(context, plan, operator.cloned(), tag, memory, kept) };
-        if waits {
+        if is_awaited {
             run.is_awaited();
         }
         context.add(run.clone());
@@ -235,7 +227,7 @@ impl Group {
         let there = !marcel::plumbing::others_runnable();
         let there = there.then(|| session.engine.signals().absence.waiting());
         // SAFETY: the caller's promise, and `Borrowed` waits.
-        let run = unsafe { self.begin(plan, next, operator, memory, Ends::InTheCall) };
+        let run = unsafe { self.begin(plan, next, operator, memory, Waits::InTheCall) };
         let borrowed = Borrowed(&run);
         run.wait(&run.over, looking.map(|looking| (looking, there)));
         std::mem::forget(borrowed);

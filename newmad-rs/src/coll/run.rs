@@ -72,6 +72,14 @@ pub(crate) struct Run {
     work: DelegationLock<Work>,
 }
 
+/// Who waits for a run that is begun.
+pub(super) enum Waits {
+    /// The caller waits for it.
+    InTheCall,
+    /// It goes on by itself, with buffers that the program has given up until then.
+    Later(Option<Box<dyn Any + Send>>),
+}
+
 /// What the thread that carries the plan on works with.
 struct Work {
     run: Weak<Run>,

@@ -21,7 +21,7 @@
 //! asking the machine which cores share a cache (virtual ones say what they are told to); measuring messages that go both ways
 //! (what one side chooses is in the other's times: both stayed with what is slower for both).
 
-use crate::proto::choose::Protocol;
+use crate::request::LONG;
 
 /// After so many messages the other way is tried first.
 const FIRST: u32 = 8;
@@ -34,10 +34,8 @@ const CLEARLY: u32 = 3;
 const SPIKE: u32 = 4;
 /// Times are told for so many bytes.
 const BLOCK: usize = 4096;
-/// Shorter messages are announced for other reasons than their length, and go the first way.
-pub(crate) const SHORTEST: usize = 16 << 10;
-/// Longer ones are of the longer kinds: several of them do not fit a core's own cache.
-const LONG: usize = 128 << 10;
+/// Messages that are longer are of the longer kinds: several of them do not fit a core's own cache.
+const LONGER: usize = 128 << 10;
 /// A message that is measured for longer, in nanoseconds, has ended otherwise: another one is.
 const STALE: u64 = 1_000_000_000;
 
@@ -48,15 +46,23 @@ pub(crate) struct Kind(usize);
 impl Kind {
     /// Of messages of so many bytes. `None`: they are not measured.
     pub(crate) fn of(len: usize) -> Option<Kind> {
-        (len >= SHORTEST).then(|| Kind(usize::from(len > LONG)))
+        (len >= LONG).then(|| Kind(usize::from(len > LONGER)))
     }
 }
 
-const FRAGMENTS: usize = 0;
-const GET: usize = 1;
+/// One of the two ways.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Way {
+    #[default]
+    Fragments,
+    /// The receiver's copy.
+    Get,
+}
 
-fn protocol(way: usize) -> Protocol {
-    if way == GET { Protocol::Get } else { Protocol::Fragments }
+impl Way {
+    fn other(self) -> Way {
+        if self == Way::Get { Way::Fragments } else { Way::Get }
+    }
 }
 
 /// What is known of a kind.
@@ -65,7 +71,7 @@ struct Known {
     /// Nanoseconds for each [`BLOCK`] by each way; 0: unknown.
     times: [u32; 2],
     /// The way in use.
-    in_use: usize,
+    in_use: Way,
     /// Messages since the way that is not in use was tried.
     since: u32,
 }
@@ -73,7 +79,7 @@ struct Known {
 impl Known {
     /// After so many messages the way that is not in use is tried.
     fn trial(&self) -> u32 {
-        match (self.times[self.in_use], self.times[1 - self.in_use]) {
+        match (self.times[self.in_use as usize], self.times[self.in_use.other() as usize]) {
             (0, _) => u32::MAX,
             (_, 0) => FIRST,
             (used, other) => {
@@ -89,7 +95,7 @@ impl Known {
 struct Measured {
     id: u64,
     kind: Kind,
-    way: usize,
+    way: Way,
     blocks: u32,
     begun_ns: u64,
 }
@@ -103,29 +109,28 @@ pub(crate) struct Pace {
 
 impl Pace {
     /// The way of the next message of a kind, which begins now.
-    pub(crate) fn choose(&mut self, kind: Kind, now_ns: u64) -> Protocol {
+    pub(crate) fn choose(&mut self, kind: Kind, now_ns: u64) -> Way {
         let free = self.is_free(now_ns);
         let known = &mut self.known[kind.0];
         known.since = known.since.saturating_add(1);
         // A trial that is not measured is lost.
         if free && known.since > known.trial() {
             known.since = 0;
-            return protocol(1 - known.in_use);
+            return known.in_use.other();
         }
-        protocol(known.in_use)
+        known.in_use
     }
 
     /// The way in use.
-    pub(crate) fn usual(&self, kind: Kind) -> Protocol {
-        protocol(self.known[kind.0].in_use)
+    pub(crate) fn usual(&self, kind: Kind) -> Way {
+        self.known[kind.0].in_use
     }
 
     /// Message `id` of `len` bytes begins this way. One is measured at a time.
-    pub(crate) fn begins(&mut self, id: u64, kind: Kind, way: Protocol, len: usize, now_ns: u64) {
+    pub(crate) fn begins(&mut self, id: u64, kind: Kind, way: Way, len: usize, now_ns: u64) {
         if !self.is_free(now_ns) {
             return;
         }
-        let way = if way == Protocol::Get { GET } else { FRAGMENTS };
         let blocks = len.div_ceil(BLOCK) as u32;
         self.measured = Some(Measured { id, kind, way, blocks, begun_ns: now_ns });
     }
@@ -158,9 +163,10 @@ impl Pace {
         let time = u32::try_from(time).unwrap_or(u32::MAX).max(1);
         let known = &mut self.known[kind.0];
         let in_use = known.in_use;
-        let before = known.times[way];
-        known.times[way] = match before {
-            0 if known.times[1 - way] != 0 => time.min(known.times[1 - way].saturating_mul(SPIKE)),
+        let [this, other] = [way as usize, way.other() as usize];
+        let (before, other) = (known.times[this], known.times[other]);
+        known.times[this] = match before {
+            0 if other != 0 => time.min(other.saturating_mul(SPIKE)),
             0 => time,
             // Nothing makes a message faster than its way: what is shorter is true at once where it is tried seldom.
             _ if time < before && way != in_use => time,
@@ -168,9 +174,9 @@ impl Pace {
             _ => before.saturating_add((time.min(before.saturating_mul(SPIKE)) - before) / 8),
         }
         .max(1);
-        let [used, other] = [known.times[in_use], known.times[1 - in_use]];
+        let [used, other] = [in_use, in_use.other()].map(|way| known.times[way as usize]);
         if other != 0 && u64::from(other) * 4 < u64::from(used) * u64::from(CLEARLY) {
-            known.in_use = 1 - in_use;
+            known.in_use = in_use.other();
             known.since = 0;
         }
     }
@@ -188,12 +194,12 @@ mod tests {
         pace: &mut Pace,
         kind: Kind,
         messages: u64,
-        mut cost: impl FnMut(u64, Protocol) -> u64,
+        mut cost: impl FnMut(u64, Way) -> u64,
     ) -> [u32; 2] {
         let mut ways = [0; 2];
         for id in 1..=messages {
             let way = pace.choose(kind, 0);
-            ways[usize::from(way == Protocol::Get)] += 1;
+            ways[usize::from(way == Way::Get)] += 1;
             pace.begins(id, kind, way, LEN, 0);
             pace.ends(id, || cost(id, way));
         }
@@ -206,35 +212,30 @@ mod tests {
 
     #[test]
     fn it_begins_with_fragments_and_measures_long_messages() {
-        assert_eq!(Pace::default().choose(kind(), 0), Protocol::Fragments);
-        assert_eq!(Kind::of(SHORTEST - 1), None);
-        assert_ne!(Kind::of(LONG), Kind::of(LONG + 1));
+        assert_eq!(Pace::default().choose(kind(), 0), Way::Fragments);
+        assert_eq!(Kind::of(LONG - 1), None);
+        assert_ne!(Kind::of(LONGER), Kind::of(LONGER + 1));
     }
 
     #[test]
     fn a_way_that_is_slower_is_left_and_trials_cost_little() {
         let (mut pace, kind) = (Pace::default(), kind());
         let [fragments, get] =
-            run(
-                &mut pace,
-                kind,
-                10_000,
-                |_, way| if way == Protocol::Get { 7_000 } else { 30_000 },
-            );
+            run(&mut pace, kind, 10_000, |_, way| if way == Way::Get { 7_000 } else { 30_000 });
         assert!(fragments <= FIRST + 30, "{fragments} of {}", fragments + get);
-        assert_eq!(pace.usual(kind), Protocol::Get);
+        assert_eq!(pace.usual(kind), Way::Get);
     }
 
     #[test]
     fn it_follows_a_machine_that_changes() {
         let (mut pace, kind) = (Pace::default(), kind());
-        let shared = |_, way| if way == Protocol::Get { 9_000 } else { 6_000 };
-        let apart = |_, way| if way == Protocol::Get { 8_000 } else { 30_000 };
+        let shared = |_, way| if way == Way::Get { 9_000 } else { 6_000 };
+        let apart = |_, way| if way == Way::Get { 8_000 } else { 30_000 };
         for _ in 0..3 {
             run(&mut pace, kind, 2_000, shared);
-            assert_eq!(pace.usual(kind), Protocol::Fragments);
+            assert_eq!(pace.usual(kind), Way::Fragments);
             let [fragments, _] = run(&mut pace, kind, 2_000, apart);
-            assert_eq!(pace.usual(kind), Protocol::Get);
+            assert_eq!(pace.usual(kind), Way::Get);
             assert!(fragments < 30, "{fragments}");
         }
     }
@@ -244,11 +245,11 @@ mod tests {
         let (mut pace, kind) = (Pace::default(), kind());
         let cost = |id, way| match (id, way) {
             (500, _) => 4_000_000,
-            (_, Protocol::Get) => 9_000,
+            (_, Way::Get) => 9_000,
             _ => 7_000,
         };
         run(&mut pace, kind, 501, cost);
-        assert_eq!(pace.usual(kind), Protocol::Fragments);
+        assert_eq!(pace.usual(kind), Way::Fragments);
     }
 
     #[test]
@@ -266,10 +267,10 @@ mod tests {
                     })
                     .collect();
                 for (id, way) in ids.zip(ways) {
-                    pace.ends(id, || round + if way == Protocol::Get { 7_000 } else { 30_000 });
+                    pace.ends(id, || round + if way == Way::Get { 7_000 } else { 30_000 });
                 }
             }
-            assert_eq!(pace.usual(kind), Protocol::Get, "windows of {window}");
+            assert_eq!(pace.usual(kind), Way::Get, "windows of {window}");
         }
     }
 
@@ -278,22 +279,22 @@ mod tests {
         let (mut pace, kind) = (Pace::default(), kind());
         let mut first = true;
         let cost = |_, way| match way {
-            Protocol::Get if std::mem::take(&mut first) => 4_000_000,
-            Protocol::Get => 8_000,
+            Way::Get if std::mem::take(&mut first) => 4_000_000,
+            Way::Get => 8_000,
             _ => 30_000,
         };
         run(&mut pace, kind, 700, cost);
-        assert_eq!(pace.usual(kind), Protocol::Get);
+        assert_eq!(pace.usual(kind), Way::Get);
     }
 
     #[test]
     fn of_a_window_of_messages_one_is_measured_and_a_stale_one_gives_way() {
         let (mut pace, kind) = (Pace::default(), kind());
-        pace.begins(1, kind, Protocol::Fragments, LEN, 0);
-        pace.begins(2, kind, Protocol::Fragments, LEN, 1);
+        pace.begins(1, kind, Way::Fragments, LEN, 0);
+        pace.begins(2, kind, Way::Fragments, LEN, 1);
         assert!(pace.measures(1) && !pace.measures(2));
         pace.ends(2, || unreachable!("it is not measured"));
-        pace.begins(3, kind, Protocol::Fragments, LEN, STALE);
+        pace.begins(3, kind, Way::Fragments, LEN, STALE);
         assert!(pace.measures(3));
         pace.forget(1);
         assert!(pace.measures(3));
@@ -312,7 +313,7 @@ mod tests {
             let (mut pace, kind) = (Pace::default(), kind());
             let mut spent = 0;
             let cost = |id: u64, way| {
-                let base = if way == Protocol::Get { get } else { fragments };
+                let base = if way == Way::Get { get } else { fragments };
                 let time = base + base * noise[id as usize % noise.len()] / 1_000;
                 spent += time;
                 time

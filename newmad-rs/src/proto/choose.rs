@@ -18,6 +18,8 @@
 //! measured, for each peer ([`pace`](crate::gate::pace)). Inside one process one plain copy is the best. One side that stops waiting in the middle makes
 //! fragments slow, not wrong.
 
+use crate::gate::pace::Way;
+
 /// How a message moves; see the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Protocol {
@@ -61,8 +63,8 @@ pub(crate) enum Known {
         sender_waits: bool,
         /// A thread of the sender's would copy its part.
         sender_copies: bool,
-        /// What is faster if both copy, by what was measured: [`Protocol::Get`] or [`Protocol::Fragments`].
-        faster: Protocol,
+        /// What is faster if both copy, by what was measured.
+        faster: Way,
     },
     /// Its copy is about to begin, or to go on.
     Copying {
@@ -114,7 +116,7 @@ pub(crate) fn choose(known: Known) -> Choice {
             receiver_copies: true,
             sender_copies: true,
             readable: true,
-            faster: Get,
+            faster: Way::Get,
             ..
         } => (Get, "get: both sides wait, and it has been faster"),
         Known::Matched { receiver_copies: true, sender_copies: true, .. } => {
@@ -186,7 +188,7 @@ mod tests {
                     receiver_copies,
                     sender_waits,
                     sender_copies,
-                    faster: Fragments,
+                    faster: Way::Fragments,
                 };
             let known = |same_process, reachable, readable, scattered| {
                 matched(same_process, reachable, no, readable, scattered)
@@ -239,10 +241,10 @@ mod tests {
         };
         let get = (Get, "get: both sides wait, and it has been faster");
         let fragments = (Fragments, "fragments: both sides wait");
-        assert_eq!(matched(Get, true, true), get);
-        assert_eq!(matched(Fragments, true, true), fragments);
-        assert_eq!(matched(Get, false, true), fragments);
-        assert_eq!(matched(Fragments, true, false).0, Get);
+        assert_eq!(matched(Way::Get, true, true), get);
+        assert_eq!(matched(Way::Fragments, true, true), fragments);
+        assert_eq!(matched(Way::Get, false, true), fragments);
+        assert_eq!(matched(Way::Fragments, true, false).0, Get);
     }
 
     #[test]

@@ -16,7 +16,7 @@
 use std::sync::atomic::Ordering;
 
 use crate::error::Cause;
-use crate::gate::pace::Kind;
+use crate::gate::pace::{Kind, Way};
 use crate::gate::rail::Rail;
 use crate::matching::Source;
 use crate::memory::span::Span;
@@ -52,9 +52,8 @@ impl<D: Driver> Core<D> {
     /// Whether fragments are faster for a message that is being copied, if both sides wait.
     fn fragments_are_faster(&self, request: Ref, peer: u32) -> bool {
         let pace = &self.gates[peer as usize].pace;
-        let usual = || {
-            Kind::of(request.total.get()).is_none_or(|kind| pace.usual(kind) == Protocol::Fragments)
-        };
+        let usual =
+            || Kind::of(request.total.get()).is_none_or(|kind| pace.usual(kind) == Way::Fragments);
         // What is measured goes the way that was chosen.
         !self.sends_too(request) && !pace.measures(request.id.get()) && usual()
     }
@@ -70,14 +69,14 @@ impl<D: Driver> Core<D> {
     }
 
     /// By which way a message comes faster from that peer, if both sides wait, or are expected to at once. It may be measured.
-    fn faster(&mut self, request: Ref, peer: u32) -> Protocol {
+    fn faster(&mut self, request: Ref, peer: u32) -> Way {
         if self.sends_too(request) {
-            return Protocol::Get;
+            return Way::Get;
         }
         let len = request.total.get();
         // A program that is only expected would have its own posts in the times.
         let waits = self.waits_already(request);
-        let Some(kind) = Kind::of(len).filter(|_| waits) else { return Protocol::Fragments };
+        let Some(kind) = Kind::of(len).filter(|_| waits) else { return Way::Fragments };
         let now = now_ns();
         let pace = &mut self.gates[peer as usize].pace;
         let way = pace.choose(kind, now);
@@ -130,7 +129,7 @@ impl<D: Driver> Core<D> {
         // A scattered sender has no address.
         let readable = addr != 0 && request.has_long_runs();
         let both = from != self.process && receiver_copies && sender_copies && readable;
-        let faster = if both { self.faster(request, from) } else { Protocol::Fragments };
+        let faster = if both { self.faster(request, from) } else { Way::Fragments };
         let rail = self.copying_rail(from);
         let (protocol, why) = choose(Known::Matched {
             same_process: from == self.process,

@@ -37,6 +37,8 @@ use crate::wire::{Ends, Envelope};
 
 /// Up to this length a message is never worth telling the peer that a thread waits for it.
 const SHORT: usize = 8 * 1024;
+/// From so many bytes on a message is announced for its length, mostly, and how it moves is worth a thought.
+pub(crate) const LONG: usize = 16 << 10;
 /// The source of a receive that takes messages from every rank.
 pub(crate) const ANY_SOURCE: u32 = u32::MAX;
 

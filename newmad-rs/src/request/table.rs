@@ -1,7 +1,6 @@
 //! Requests that a peer knows by a number: sends that were announced and receives that were asked for.
 
-use crate::gate::pace::SHORTEST;
-use crate::request::{Op, Ref};
+use crate::request::{LONG, Op, Ref};
 use crate::wire::Malformed;
 
 /// Chains of the table.
@@ -17,7 +16,7 @@ pub(crate) struct Table {
 
 /// Whether it is a send that is worth a protocol of its own.
 fn is_long_send(request: Ref) -> bool {
-    request.op == Op::Send && request.capacity >= SHORTEST
+    request.op == Op::Send && request.capacity >= LONG
 }
 
 impl Table {

@@ -8,8 +8,8 @@ use pioman::Point;
 use crate::coll::board::Board;
 use crate::coll::group::Group;
 use crate::coll::memory::Memory;
-use crate::coll::pending::Ends;
 use crate::coll::recorder::Recorder;
+use crate::coll::run::Waits;
 use crate::error::Error;
 use crate::net::segment::notice::Words;
 
@@ -126,7 +126,7 @@ impl Group {
                     (tag, false),
                     None,
                     nothing(),
-                    Ends::Later(None),
+                    Waits::Later(None),
                 )
             });
         }
