@@ -218,3 +218,22 @@ fn a_dump_shows_ranks_by_number_with_their_calls() {
         }
     }
 }
+
+/// Threads that a shared library makes for a rank, as C++'s does: the process has had the library from its start.
+#[test]
+fn threads_of_the_cpp_library_belong_to_their_rank() {
+    if std::process::Command::new("c++").arg("--version").output().is_err() {
+        eprintln!("SKIPPED: there is no C++ compiler (apt-get install g++)");
+        return;
+    }
+    let source = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/threads.cpp"));
+    let program = compile(&prefix().join("bin/mpicxx"), source, "ranks");
+    let program = program.to_string_lossy();
+    for each in ["1", "2", "4"] {
+        let args = ["run", "-n", "4", "--timeout", "120", "--ranks-per-process", each, &program];
+        let output = mad(&args).output().unwrap();
+        let found = (out(&output), output.status.code());
+        let expected = ("4 of 4 threads were their ranks'\n".to_owned(), Some(0));
+        assert_eq!(found, expected, "{each}: {}", err(&output));
+    }
+}

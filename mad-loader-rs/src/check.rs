@@ -8,7 +8,7 @@ const START: &[u8] = b"__libc_start_main";
 
 /// Functions that the C library replaces by the executable's, for itself and all libraries, if it has them. A copy is no
 /// executable: its own code would free what the C library has allocated, or the reverse.
-const ALLOCATOR: [&str; 7] =
+pub(crate) const ALLOCATOR: [&str; 7] =
     ["malloc", "free", "calloc", "realloc", "memalign", "aligned_alloc", "posix_memalign"];
 
 /// Why `elf` cannot run as a rank, if it cannot. Its libraries are not looked at.

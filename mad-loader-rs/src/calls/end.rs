@@ -185,7 +185,7 @@ unsafe extern "C-unwind" fn finalize(object: *const c_void) {
 }
 
 /// Destructors of C++'s `thread_local` objects. Those of the thread that runs `main` run when the rank ends; it lives on
-/// a kernel thread that other ranks use too.
+/// a kernel thread that other ranks use too. Those of a shared library are the kernel thread's.
 unsafe extern "C" fn at_thread_exit_of(
     function: extern "C-unwind" fn(*mut c_void),
     argument: *mut c_void,
@@ -198,7 +198,7 @@ unsafe extern "C" fn at_thread_exit_of(
             object: *const c_void,
         ) -> c_int;
     }
-    match current::rank() {
+    match owner(object) {
         Some(rank) if current::is_main() => {
             let handlers: &Handlers = &rank.thread_handlers;
             handlers.push(Handler::Plain(function, argument as usize));

@@ -35,8 +35,8 @@ mod wait_set;
 
 use self::call::Call;
 
-/// The function that takes the place of the one with this name, in libraries that the process had before the program
-/// was loaded: only what ranks must not share there.
+/// The function that takes the place of the one with this name, in libraries that this process's runtime uses itself: only
+/// what ranks must not share there.
 pub(crate) fn find_private(name: &[u8]) -> Option<usize> {
     exceptions::calls().iter().find(|call| call.0.as_bytes() == name).map(|call| call.1)
 }

@@ -7,7 +7,7 @@ use libc::{clockid_t, timespec};
 
 use super::call::{Call, fail};
 
-pub(super) fn calls() -> [Call; 6] {
+pub(super) fn calls() -> [Call; 8] {
     [
         ("sleep", sleep as *const () as usize),
         ("usleep", usleep as *const () as usize),
@@ -15,6 +15,8 @@ pub(super) fn calls() -> [Call; 6] {
         ("clock_nanosleep", clock_nanosleep as *const () as usize),
         ("sched_yield", sched_yield as *const () as usize),
         ("pthread_yield", sched_yield as *const () as usize),
+        ("thrd_sleep", sleep_c11 as *const () as usize),
+        ("thrd_yield", sched_yield as *const () as usize),
     ]
 }
 
@@ -68,6 +70,16 @@ unsafe extern "C-unwind" fn clock_nanosleep(
     }
     // SAFETY: the caller's own call.
     unsafe { libc::clock_nanosleep(clock, flags, time, left) }
+}
+
+/// Takes the place of `thrd_sleep`: -1 after a signal, another negative number for another error.
+unsafe extern "C-unwind" fn sleep_c11(time: *const timespec, left: *mut timespec) -> c_int {
+    // SAFETY: the caller's own call.
+    match unsafe { clock_nanosleep(libc::CLOCK_REALTIME, 0, time, left) } {
+        0 => 0,
+        libc::EINTR => -1,
+        _ => -2,
+    }
 }
 
 unsafe extern "C-unwind" fn sched_yield() -> c_int {

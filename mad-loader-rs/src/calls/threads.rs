@@ -23,11 +23,14 @@ unsafe extern "C-unwind" {
     fn pthread_exit(value: *mut c_void) -> !;
 }
 
-pub(super) fn calls() -> [Call; 3] {
+pub(super) fn calls() -> [Call; 6] {
     [
         ("pthread_create", create as *const () as usize),
         ("pthread_join", join as *const () as usize),
         ("pthread_exit", exit as *const () as usize),
+        ("thrd_create", create_c11 as *const () as usize),
+        ("thrd_join", join_c11 as *const () as usize),
+        ("thrd_exit", exit_c11 as *const () as usize),
     ]
 }
 
@@ -98,4 +101,68 @@ unsafe extern "C-unwind" fn exit(value: *mut c_void) -> ! {
         // SAFETY: the caller's own call.
         _ => unsafe { pthread_exit(value) },
     }
+}
+
+type StartC11 = extern "C-unwind" fn(*mut c_void) -> c_int;
+
+/// What a new thread of C11 is given.
+struct FirstC11 {
+    start: StartC11,
+    argument: *mut c_void,
+}
+
+/// Results of the functions of `threads.h`.
+const THRD_SUCCESS: c_int = 0;
+const THRD_ERROR: c_int = 2;
+const THRD_NOMEM: c_int = 3;
+
+fn c11(error: c_int) -> c_int {
+    match error {
+        0 => THRD_SUCCESS,
+        libc::ENOMEM => THRD_NOMEM,
+        _ => THRD_ERROR,
+    }
+}
+
+/// Takes the place of `thrd_create`. Threads of C11 are the C library's others; the result is the number in the pointer.
+unsafe extern "C" fn create_c11(
+    thread: *mut pthread_t,
+    start: StartC11,
+    argument: *mut c_void,
+) -> c_int {
+    let first = Box::into_raw(Box::new(FirstC11 { start, argument }));
+    // SAFETY: the caller's own call; `begin_c11` takes the box.
+    let result = unsafe { create(thread, std::ptr::null(), begin_c11, first.cast()) };
+    if result != 0 {
+        // SAFETY: no thread has been made.
+        drop(unsafe { Box::from_raw(first) });
+    }
+    c11(result)
+}
+
+extern "C-unwind" fn begin_c11(first: *mut c_void) -> *mut c_void {
+    // SAFETY: `create_c11` made it, for this thread.
+    let FirstC11 { start, argument } = *unsafe { Box::from_raw(first.cast::<FirstC11>()) };
+    result_c11(start(argument))
+}
+
+/// As the C library passes it on.
+fn result_c11(result: c_int) -> *mut c_void {
+    std::ptr::without_provenance_mut(result as usize)
+}
+
+unsafe extern "C-unwind" fn join_c11(thread: pthread_t, result: *mut c_int) -> c_int {
+    let mut value: *mut c_void = std::ptr::null_mut();
+    // SAFETY: the caller's own call.
+    let error = unsafe { join(thread, &raw mut value) };
+    if error == 0 && !result.is_null() {
+        // SAFETY: the caller's place.
+        unsafe { *result = value.addr() as c_int };
+    }
+    c11(error)
+}
+
+unsafe extern "C-unwind" fn exit_c11(result: c_int) -> ! {
+    // SAFETY: the caller's own call.
+    unsafe { exit(result_c11(result)) }
 }

@@ -8,6 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use crate::check::ALLOCATOR;
 use crate::elf::Elf;
 use crate::error::Error;
 use crate::linker::Object;
@@ -90,8 +91,18 @@ pub(crate) fn check(libraries: &[Library]) -> Result<(), Refusal> {
 pub(crate) struct Loaded {
     pub(crate) path: PathBuf,
     pub(crate) object: Object,
-    /// Whether the process had it before.
-    pub(crate) is_old: bool,
+    /// Whether this process's runtime calls it, too: its calls wait as the runtime expects.
+    pub(crate) serves_runtime: bool,
+}
+
+/// Whether the runtime calls a library that the process had before the program: one that has the C library's part, or
+/// that brings the process's allocator. (An allocator that comes with the program comes too late to be the process's.)
+fn serves_runtime(name: &str, path: &Path) -> bool {
+    let brings_allocator = || {
+        let file = std::fs::read(path).ok()?;
+        Elf::parse(&file).ok()?.exports(&file, &ALLOCATOR).ok()?
+    };
+    is_the_process_own(name) || brings_allocator().is_some()
 }
 
 /// Loads those libraries that the process does not have yet, and returns all.
@@ -107,7 +118,8 @@ pub(crate) unsafe fn load(libraries: &[Library]) -> Result<Vec<Loaded>, Error> {
         match (Object::loaded(&library.name), &library.path) {
             (None, _) => left.push(library),
             (Some(object), Some(path)) => {
-                loaded.push(Loaded { path: path.clone(), object, is_old: true });
+                let serves_runtime = serves_runtime(&library.name, path);
+                loaded.push(Loaded { path: path.clone(), object, serves_runtime });
             }
             (Some(_), None) => {}
         }
@@ -121,7 +133,8 @@ pub(crate) unsafe fn load(libraries: &[Library]) -> Result<Vec<Loaded>, Error> {
             // SAFETY: the caller's.
             match unsafe { Object::open(&name, libc::RTLD_NOW | libc::RTLD_GLOBAL) } {
                 Ok(object) => {
-                    loaded.push(Loaded { path, object, is_old: false });
+                    let serves_runtime = is_the_process_own(&library.name);
+                    loaded.push(Loaded { path, object, serves_runtime });
                     false
                 }
                 Err(why) => {

@@ -70,9 +70,10 @@ impl Program {
         // SAFETY: the program's libraries are trusted as the program is.
         let loaded = unsafe { libraries::load(&libraries) }?;
         for library in &loaded {
-            let find = if library.is_old { calls::find_private } else { calls::find };
-            // SAFETY: no copy of the program runs yet. What old libraries are redirected to does the same for threads
-            // that belong to no rank.
+            // Libraries that the process had before are the ranks' too: where the process was started as the program, all are.
+            let find = if library.serves_runtime { calls::find_private } else { calls::find };
+            // SAFETY: no copy of the program runs yet. What libraries are redirected to does what the C library does for
+            // threads that belong to no rank.
             unsafe { pointers::redirect_library(&library.path, library.object, find) };
         }
         initialise_streams();

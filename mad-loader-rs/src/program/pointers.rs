@@ -1,9 +1,9 @@
 //! Redirects calls of a loaded object to this crate.
 //!
 //! An object calls functions of others through words that the dynamic linker fills in. The words of the functions in
-//! [`crate::calls`] are overwritten. So only the program's own calls are redirected: those of the runtime, of
-//! libraries that the process had before, and of the C library itself are not, and the executable that hosts the ranks
-//! need not export anything.
+//! [`crate::calls`] are overwritten. So only calls of the program and its libraries are redirected: those of the runtime, of
+//! libraries that it uses itself, and of the C library are not, and the executable that hosts the ranks need not export
+//! anything.
 //!
 //! Rejected: symbols of the host that come first in the search order. They catch the runtime's own reads and sleeps too,
 //! which then have to be told from the program's.
