@@ -94,6 +94,34 @@ fn programs_print_what_mpi_says_by_each_interface() {
     }
 }
 
+/// Its library compares addresses of the program's common blocks, and would know those of one copy.
+#[test]
+fn ranks_that_share_a_process_are_refused() {
+    let Some(prefix) = fortran() else { return };
+    let (compiler, c) = (prefix.join("bin/mpifort"), prefix.join("bin/mpicc"));
+    let program = all().swap_remove(0);
+    let interface = interfaces(&program)[0];
+    let binary = compile("madmpi", &compiler, &c, &program, interface);
+    let binary = binary.to_string_lossy();
+    let refused = |output: std::process::Output| {
+        let said = common::err(&output);
+        assert_eq!(
+            (output.status.code(), common::out(&output)),
+            (Some(1), String::new()),
+            "{said}"
+        );
+        assert!(said.contains("libmadmpi_fortran.so.1 knows constants of Fortran"), "{said}");
+        assert!(said.contains("run its ranks as processes"), "{said}");
+    };
+    refused(timed(common::mad(&["run", "-n", "2", "--ranks-per-process", "2", &binary])));
+    // Another launcher only sets the variable.
+    let mut own = common::mad(&["run", "-n", "1", &binary]);
+    own.env("NMAD_RANKS", "2");
+    refused(timed(own));
+    let output = timed(common::mad(&["doctor", &binary]));
+    assert!(common::out(&output).contains("libmadmpi_fortran.so.1"), "{}", common::out(&output));
+}
+
 #[test]
 fn other_libraries_print_the_same() {
     if !common::programs::peers_are_asked_for() {

@@ -42,6 +42,8 @@ pub enum Refusal {
     OtherStart,
     /// Shared libraries that are not found.
     MissingLibraries(Vec<String>),
+    /// A library that compares addresses of the program's variables; its name.
+    BoundLibrary(String),
     /// This build of the loader knows no such machine.
     Platform,
 }
@@ -106,6 +108,12 @@ impl Refusal {
                     _ => format!("its shared libraries {} are not found", names.join(", ")),
                 };
             }
+            Refusal::BoundLibrary(name) => {
+                return format!(
+                    "its library {name} knows constants of Fortran (MPI_IN_PLACE, MPI_BOTTOM, MPI_STATUS_IGNORE) by \
+                     their addresses, and each rank's copy has others"
+                );
+            }
             Refusal::Platform => "ranks as threads are written for x86-64 only",
         };
         reason.to_owned()
@@ -115,7 +123,7 @@ impl Refusal {
     pub fn way_out(&self) -> String {
         let way = match self {
             Refusal::NotElf => "give a compiled program",
-            Refusal::Script(_) | Refusal::Platform => PROCESSES,
+            Refusal::Script(_) | Refusal::BoundLibrary(_) | Refusal::Platform => PROCESSES,
             Refusal::Bits32 => "compile the program for x86-64, without -m32",
             Refusal::OtherMachine(_) => "compile the program for x86-64",
             Refusal::Damaged(_) => "link the program again",

@@ -77,14 +77,23 @@ fn read_line(line: &str, linker: &str) -> Option<Library> {
     is_library.then(|| Library { name: name.to_owned(), path: Some(PathBuf::from(name)) })
 }
 
-/// The names that were not found, as a refusal.
+/// madmpi's part in Fortran: it compares what it is given with addresses of common blocks, which bind to the process's own
+/// copy of the program.
+const BOUND: &str = "libmadmpi_fortran.so";
+
+/// Why a program with these libraries cannot run as ranks: names that were not found, or a library that knows one copy.
 pub(crate) fn check(libraries: &[Library]) -> Result<(), Refusal> {
     let missing: Vec<_> = libraries
         .iter()
         .filter(|library| library.path.is_none() && Object::loaded(&library.name).is_none())
         .map(|library| library.name.clone())
         .collect();
-    if missing.is_empty() { Ok(()) } else { Err(Refusal::MissingLibraries(missing)) }
+    if !missing.is_empty() {
+        return Err(Refusal::MissingLibraries(missing));
+    }
+    let file = |name: &str| name.rsplit('/').next().is_some_and(|file| file.starts_with(BOUND));
+    let bound = libraries.iter().find(|library| file(&library.name));
+    bound.map_or(Ok(()), |library| Err(Refusal::BoundLibrary(library.name.clone())))
 }
 
 /// A library in memory.
@@ -170,6 +179,20 @@ mod tests {
             ("\tstatically linked", None),
         ] {
             assert_eq!(read(line), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_library_that_knows_one_copy_of_the_program_is_refused() {
+        let judge = |name: &str| {
+            let path = Some(PathBuf::from("/lib/any"));
+            check(&[Library { name: name.to_owned(), path }])
+        };
+        for name in ["libmadmpi_fortran.so.1", "/a b/libmadmpi_fortran.so.2"] {
+            assert_eq!(judge(name), Err(Refusal::BoundLibrary(name.to_owned())));
+        }
+        for name in ["libmpi_abi.so.1", "libgfortran.so.5", "/libmadmpi_fortran.so/libx.so"] {
+            assert_eq!(judge(name), Ok(()));
         }
     }
 
