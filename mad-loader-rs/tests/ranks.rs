@@ -113,6 +113,24 @@ fn abort_exit_at_once_and_exit_on_a_kernel_thread_end_the_process_and_say_so() {
     }
 }
 
+/// By a function of the C library, whose own call of `exit` is not redirected. A child ends as it would.
+#[test]
+fn exit_inside_the_c_library_ends_the_process_and_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = compile(folder.path(), "ends.c", &["-pthread"]);
+    let program = program.to_str().unwrap();
+    let words = "mad: rank 0 has ended the process with all its ranks";
+    for (way, status, told) in
+        [("errx", 9, true), ("errx well", 1, true), ("errx of a child", 0, false)]
+    {
+        let output = ranks(&["-n", "1", program, way]);
+        let errors = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(status), "{way}: {errors}");
+        assert!(errors.contains("a word"), "{way}: {errors}");
+        assert_eq!(errors.contains(words), told, "{way}: {errors}");
+    }
+}
+
 #[test]
 fn options_are_parsed_by_each_rank_while_others_parse_theirs() {
     let folder = tempfile::tempdir().unwrap();

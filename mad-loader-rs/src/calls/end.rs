@@ -1,10 +1,12 @@
 //! The end of a rank, and of the job.
 //!
 //! `exit` on the thread that runs `main` ends the rank. `abort`, `_exit`, and `exit` on another thread of the rank end
-//! the process with all its ranks, as nothing can stop the rank's other threads; a message says so.
+//! the process with all its ranks, as nothing can stop the rank's other threads; a message says so. So does `exit` inside
+//! the C library, as by `errx`, whose callers there are not redirected.
 
 use std::ffi::{c_int, c_void};
 use std::mem::transmute;
+use std::sync::Once;
 
 use super::call::Call;
 use crate::rank::Rank;
@@ -42,6 +44,32 @@ pub(super) fn calls() -> [Call; 12] {
         ("__cxa_thread_atexit", at_thread_exit_of as *const () as usize),
         ("__cxa_thread_atexit_impl", at_thread_exit_of as *const () as usize),
     ]
+}
+
+/// From now on an end of the process that a rank has brought about inside the C library is told, and is a failure. The rank
+/// of a kernel thread is not known any more when handlers run: its end is as the C library has it.
+pub(crate) fn watch() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        // SAFETY: a function for good. Without memory for its entry such ends stay untold.
+        let _ = unsafe { on_exit(tell_end, std::ptr::null_mut()) };
+    });
+}
+
+extern "C-unwind" fn tell_end(status: c_int, _: *mut c_void) {
+    let Some(rank) = current::rank().filter(|_| !is_forked()) else { return };
+    say(&[
+        "mad: rank ",
+        &rank.number().to_string(),
+        " has ended the process with all its ranks: a function of the C library has called exit(",
+        &status.to_string(),
+        ") for it, as errx() does\n",
+    ]);
+    // SAFETY: ends the process, as the caller does after this; the other ranks have not ended well.
+    unsafe {
+        libc::fflush(std::ptr::null_mut());
+        libc::_exit(if status == 0 { 1 } else { status })
+    }
 }
 
 /// The rank to which the caller, or the object `object`, belongs: not a library, whose handlers are the process's.

@@ -34,6 +34,7 @@ mod threads;
 mod wait_set;
 
 use self::call::Call;
+pub(crate) use self::end::watch as watch_ends;
 
 /// The function that takes the place of the one with this name, in libraries that this process's runtime uses itself: only
 /// what ranks must not share there.

@@ -39,7 +39,8 @@ impl Program {
     /// Reads and checks the executable at `path`, and loads its shared libraries, whose constructors run.
     ///
     /// From then on a thread of the process that dies of a signal is named on standard error, with its rank
-    /// ([`marcel::diagnosis::name_faults`]).
+    /// ([`marcel::diagnosis::name_faults`]). So is a rank for which a function of the C library, such as `errx`, ends the
+    /// process.
     ///
     /// # Errors
     /// [`Error::Refused`] with the reason and the way out, if it cannot run several times in a process; the file
@@ -58,6 +59,7 @@ impl Program {
     pub fn open_with_private(path: &Path, private: &[&str]) -> Result<Program, Error> {
         job::process();
         marcel::diagnosis::name_faults(|| current::rank().map(Rank::label));
+        calls::watch_ends();
         let unreadable = |error| Error::Read(path.to_owned(), error);
         let refused = |refusal: Refusal| Error::Refused(path.to_owned(), refusal);
         let path = path.canonicalize().map_err(unreadable)?;

@@ -1,8 +1,10 @@
 /* How a rank ends: the first argument says. */
+#include <err.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static void say(const char *what) { printf("%s\n", what); }
@@ -42,6 +44,14 @@ int main(int argc, char **argv) {
     if (!strcmp(way, "thread")) { pthread_create(&id, 0, thread, (void *)6); sleep(100); }
     if (!strcmp(way, "wide")) return atoi(argv[2]) ? 3 : 256;
     if (!strcmp(way, "_exit")) { atexit(handler); _exit(4); }
+    if (!strcmp(way, "errx")) { atexit(handler); errx(9, "a word"); }
+    if (!strcmp(way, "errx well")) errx(0, "a word");
+    if (!strcmp(way, "errx of a child")) {
+        int status = -1;
+        pid_t child = fork();
+        if (child == 0) errx(8, "a word");
+        return waitpid(child, &status, 0) != child || !WIFEXITED(status) || WEXITSTATUS(status) != 8;
+    }
     if (!strcmp(way, "abort")) { atexit(handler); abort(); }
     return 99;
 }
