@@ -132,6 +132,16 @@ fn exit_inside_the_c_library_ends_the_process_and_says_so() {
 }
 
 #[test]
+fn a_standard_stream_takes_the_mode_and_not_the_buffer_that_a_rank_gives_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = compile(folder.path(), "buffers.c", &[]);
+    let output = ranks(&["-n", "1", program.to_str().unwrap()]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(text, "word\nword\nword\nused 0, modes 11111\n", "{errors}");
+}
+
+#[test]
 fn options_are_parsed_by_each_rank_while_others_parse_theirs() {
     let folder = tempfile::tempdir().unwrap();
     let program = compile(folder.path(), "options.c", &[]);

@@ -6,7 +6,7 @@
 //! | `end` | `exit`, `atexit` and their like; `abort` and `_exit`, which end the job |
 //! | `environment` | changes of the environment |
 //! | `exceptions` | C++'s exceptions that are being handled |
-//! | `files` | the C library's standard streams, which a rank does not close |
+//! | `files` | the C library's standard streams, which a rank neither closes nor gives a buffer |
 //! | `options` | `getopt` |
 //! | `streams` | C++'s standard streams |
 //! | `descriptors`, `sockets` | reads and writes of pipes, sockets, terminals |
