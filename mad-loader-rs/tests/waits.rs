@@ -83,6 +83,15 @@ fn a_wait_ends_at_the_sockets_own_limit() {
     check(&two_ranks(&program, "limited", sockets()), "limited", &"limited 0\n".repeat(2));
 }
 
+#[test]
+fn a_wait_needs_no_descriptor_of_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = compile(folder.path(), "waits.c", &[]);
+    for ends in [pipe(), sockets()] {
+        check(&two_ranks(&program, "full", ends), "full", "full got w\n");
+    }
+}
+
 /// More than the kernel lets wait for one descriptor by sets of sets.
 #[test]
 fn many_ranks_wait_for_one_descriptor() {

@@ -21,24 +21,48 @@ use super::call::fail;
 /// # Errors
 /// The kernel's limits. A descriptor that was closed counts as ready.
 pub(super) fn wait(descriptors: &[pollfd], deadline: Option<Instant>) -> io::Result<bool> {
-    let set = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-    for descriptor in descriptors.iter().filter(|descriptor| descriptor.fd >= 0) {
-        if !add(&set, descriptor, descriptors)? {
-            return Ok(true);
-        }
+    if descriptors.iter().all(|descriptor| descriptor.fd < 0) {
+        return sleep(deadline);
     }
-    let set = match Registered::new(set) {
-        Ok(set) => set,
-        // Sets are nested too deeply, or too many wait for one descriptor.
-        Err(error) if matches!(error.raw_os_error(), Some(libc::ELOOP | libc::EINVAL)) => {
-            return by_kernel_thread(descriptors, deadline);
-        }
+    let set = match watch(descriptors) {
+        Ok(Some(set)) => set,
+        Ok(None) => return Ok(true),
+        Err(error) if is_limit(&error) => return by_kernel_thread(descriptors, deadline),
         Err(error) => return Err(error),
     };
     match deadline {
         Some(deadline) => set.wait_readable_until(deadline),
         None => set.wait_readable().map(|()| true),
     }
+}
+
+/// As [`wait`], for no descriptor: without a deadline it never ends.
+fn sleep(deadline: Option<Instant>) -> io::Result<bool> {
+    match deadline {
+        Some(deadline) => marcel::sleep_until(deadline),
+        None => loop {
+            marcel::park();
+        },
+    }
+    Ok(false)
+}
+
+/// A set of `descriptors`; `None`: one of them is ready.
+fn watch(descriptors: &[pollfd]) -> io::Result<Option<Registered<OwnedFd>>> {
+    let set = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+    for descriptor in descriptors.iter().filter(|descriptor| descriptor.fd >= 0) {
+        if !add(&set, descriptor, descriptors)? {
+            return Ok(None);
+        }
+    }
+    Registered::new(set).map(Some)
+}
+
+/// Whether a set is refused that a call without one would do without: the process or the user has too many descriptors or
+/// watches, sets are nested too deeply, or too many wait for one descriptor.
+fn is_limit(error: &io::Error) -> bool {
+    use libc::{EINVAL, ELOOP, EMFILE, ENFILE, ENOMEM, ENOSPC};
+    matches!(error.raw_os_error(), Some(EINVAL | ELOOP | EMFILE | ENFILE | ENOMEM | ENOSPC))
 }
 
 /// As [`wait`], by a kernel thread that is spent on it.

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/select.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -30,6 +31,27 @@ static int fail(const char *what) {
 
 #define SIZE 300000
 static char data[SIZE], more[SIZE];
+
+/* Waits where the process can have no more descriptors; the byte, or a negative number that names the first wait that fails. */
+static int full(int in) {
+    struct pollfd one = {in, POLLIN, 0};
+    struct timeval time = {0, 1000};
+    struct rlimit before, limit;
+    int next = dup(in), got;
+    char byte;
+    close(next);
+    getrlimit(RLIMIT_NOFILE, &before);
+    limit = before;
+    limit.rlim_cur = next; /* the lowest number that is free */
+    if (setrlimit(RLIMIT_NOFILE, &limit) || dup(in) != -1 || errno != EMFILE) return -1;
+    got = poll(&one, 1, 20) != 0           ? -2
+          : poll(0, 0, 1) != 0             ? -3
+          : select(0, 0, 0, 0, &time) != 0 ? -4
+          : read(in, &byte, 1) != 1        ? -5
+                                           : byte;
+    setrlimit(RLIMIT_NOFILE, &before);
+    return got;
+}
 
 static int waits(const char *way, int in) {
     struct pollfd one = {in, POLLIN, 0};
@@ -66,6 +88,7 @@ static int waits(const char *way, int in) {
         if (epoll_wait(set, &event, 1, 10) != 0 || epoll_wait(set, &event, 1, 50000) != 1 || event.data.fd != 77) return -8;
         close(set);
     }
+    if (!strcmp(way, "full")) return full(in);
     if (!strcmp(way, "recv")) return recv(in, &byte, 1, 0) == 1 ? byte : -1;
     if (!strcmp(way, "recvmsg")) {
         struct iovec part = {&byte, 1};
