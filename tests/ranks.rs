@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use common::madmpi::{compile, prefix};
-use common::{err, example, mad, out};
+use common::{alone, err, example, mad, out};
 
 const ENDS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/ends.c");
 
@@ -235,5 +235,21 @@ fn threads_of_the_cpp_library_belong_to_their_rank() {
         let found = (out(&output), output.status.code());
         let expected = ("4 of 4 threads were their ranks'\n".to_owned(), Some(0));
         assert_eq!(found, expected, "{each}: {}", err(&output));
+    }
+}
+
+/// A rank has the stack that `ulimit -s` would give its process, or more if the knob says so.
+#[test]
+fn a_rank_has_as_large_a_stack_as_the_limit_or_the_knob_says() {
+    let source = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/stack.c"));
+    let program = compile(&prefix().join("bin/mpicc"), source, "ranks");
+    for (limit, knob) in [("65536", None), ("8192", Some("65536"))] {
+        let mut command = alone("sh");
+        command.args(["-c", "ulimit -S -s $0 && exec \"$@\"", limit, env!("CARGO_BIN_EXE_mad")]);
+        command.args(["run", "-n", "2", "--ranks-per-process", "2", "--timeout", "60"]);
+        command.arg(&program).envs(knob.map(|size| ("MARCEL_STACK_SIZE", size)));
+        let output = command.output().unwrap();
+        let found = (out(&output), output.status.code());
+        assert_eq!(found, ("24 MiB\n".to_owned(), Some(0)), "{limit} {knob:?}: {}", err(&output));
     }
 }

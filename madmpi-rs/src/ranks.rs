@@ -19,6 +19,7 @@ use core::ffi::{CStr, c_char, c_int};
 use std::ffi::CString;
 use std::sync::Arc;
 
+use marcel::plumbing::STACK_SIZE;
 use marcel::topology::{Object, Topology};
 use marcel::{Mode, Runtime};
 use newmad::plumbing::knobs;
@@ -65,6 +66,7 @@ fn host(argv: *const *const c_char) -> Result<c_int, String> {
     let program = std::env::current_exe().map_err(|e| format!("finding the program: {e}"))?;
     let program = mad_loader::Program::open(&program).map_err(|e| e.to_string())?;
     per_rank::has(ranks as usize);
+    let stack = stack(ranks)?;
     let load = |place| program.load(place).map_err(|e| e.to_string());
     let mut copies = Vec::with_capacity(ranks as usize);
     for place in 0..ranks as usize {
@@ -73,10 +75,31 @@ fn host(argv: *const *const c_char) -> Result<c_int, String> {
         if let Some(before) = before
             && let Some(after) = Usage::now()
         {
-            room::check(ranks, mad_loader::STACK, before, after)?;
+            room::check(ranks, stack, before, after)?;
         }
     }
-    run(copies, &arguments)
+    run(copies, stack, &arguments)
+}
+
+/// The size of each of so many ranks' stacks: as `ulimit -s` gives it to a process, or more if `MARCEL_STACK_SIZE` asks for it.
+fn stack(ranks: u32) -> Result<usize, String> {
+    let asked = STACK_SIZE.int().map_err(|e| e.to_string())?.unwrap_or(0);
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: memory for the answer; zeroes stay where there is none.
+    unsafe { libc::getrlimit(libc::RLIMIT_STACK, &raw mut limit) };
+    Ok(stack_of(ranks, limit.rlim_cur, asked.unsigned_abs() * 1024) as usize)
+}
+
+/// The same, of the limit and of the bytes that are asked for. Addresses are all that it takes: but a process has not more
+/// than there are, so what no rank has asked for is bounded for each, and for all.
+fn stack_of(ranks: u32, limit: u64, asked: u64) -> u64 {
+    const EACH: u64 = 1 << 30;
+    const ALL: u64 = 1 << 40;
+    /// For a process without a limit, which says nothing about what it needs.
+    const UNLIMITED: u64 = 64 << 20;
+    let limit = if limit == libc::RLIM_INFINITY { UNLIMITED } else { limit };
+    let limit = limit.min(EACH).min(ALL / u64::from(ranks.max(1)));
+    limit.max(asked).max(mad_loader::STACK as u64).next_multiple_of(64 << 10)
 }
 
 /// Whether this library is a part of the program: each copy would have one of its own.
@@ -94,7 +117,11 @@ fn is_in_program() -> bool {
     home(entry) == home(initialize as *const () as usize)
 }
 
-fn run(copies: Vec<Arc<mad_loader::Rank>>, arguments: &[CString]) -> Result<c_int, String> {
+fn run(
+    copies: Vec<Arc<mad_loader::Rank>>,
+    stack: usize,
+    arguments: &[CString],
+) -> Result<c_int, String> {
     let mode = Mode::from_env().map_err(|e| e.to_string())?;
     let manager = Manager::builder().mode(mode).build().map_err(|e| e.to_string())?;
     let runtime = Runtime::builder().mode(mode).hooks(manager.clone()).build();
@@ -111,7 +138,7 @@ fn run(copies: Vec<Arc<mad_loader::Rank>>, arguments: &[CString]) -> Result<c_in
             }
             let arguments = arguments.to_vec();
             let rank = thread
-                .stack_size(mad_loader::STACK)
+                .stack_size(stack)
                 .spawn(move || live(&copy, session, arguments))
                 .map_err(|e| format!("starting a rank: {e}"))?;
             threads.push(rank);
@@ -163,4 +190,28 @@ fn live(copy: &Arc<mad_loader::Rank>, session: newmad::Session, arguments: Vec<C
         let _ = session.close(); // nothing is left to report an error to
     }
     status
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stack_is_as_large_as_the_limit_says_or_larger_if_asked_for() {
+        const MIB: u64 = 1 << 20;
+        let none = libc::RLIM_INFINITY;
+        for (ranks, limit, asked, expected) in [
+            (1, 8 * MIB, 0, 8 * MIB),
+            (32, MIB, 256 << 10, 8 * MIB),
+            (32, 64 * MIB, 256 << 10, 64 * MIB),
+            (32, 8 * MIB, 64 * MIB, 64 * MIB),
+            (32, none, 0, 64 * MIB),
+            (32, 1 << 50, 0, 1 << 30),
+            (65536, 1 << 50, 0, 16 * MIB),
+            (65536, 1 << 50, 32 * MIB, 32 * MIB),
+            (1, 9 * MIB + 1, 0, 9 * MIB + (64 << 10)),
+        ] {
+            assert_eq!(stack_of(ranks, limit, asked), expected, "{ranks} {limit} {asked}");
+        }
+    }
 }

@@ -87,7 +87,7 @@ pub(crate) static IDLE_SPIN: Knob = Knob {
 };
 
 /// `MARCEL_STACK_SIZE`: default size of a green thread's stack.
-pub(crate) static STACK_SIZE: Knob = Knob {
+pub static STACK_SIZE: Knob = Knob {
     name: "MARCEL_STACK_SIZE",
     kind: Kind::Int(16, 1 << 20),
     default: "256",

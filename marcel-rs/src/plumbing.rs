@@ -2,6 +2,8 @@
 
 #[cfg(not(loom))]
 pub use crate::diagnosis::overdue::Overdue;
+#[cfg(not(loom))]
+pub use crate::knobs::STACK_SIZE;
 pub use crate::list::{Chained, Inbox, InboxItems, Leave, Linked, Links, List, Listed, RawInbox};
 pub use crate::os::KernelMutex;
 #[cfg(loom)]
