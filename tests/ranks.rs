@@ -222,8 +222,7 @@ fn a_dump_shows_ranks_by_number_with_their_calls() {
 /// Threads that a shared library makes for a rank, as C++'s does: the process has had the library from its start.
 #[test]
 fn threads_of_the_cpp_library_belong_to_their_rank() {
-    if std::process::Command::new("c++").arg("--version").output().is_err() {
-        eprintln!("SKIPPED: there is no C++ compiler (apt-get install g++)");
+    if !has_cpp() {
         return;
     }
     let source = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/threads.cpp"));
@@ -252,4 +251,46 @@ fn a_rank_has_as_large_a_stack_as_the_limit_or_the_knob_says() {
         let found = (out(&output), output.status.code());
         assert_eq!(found, ("24 MiB\n".to_owned(), Some(0)), "{limit} {knob:?}: {}", err(&output));
     }
+}
+
+/// The process has had the library from its start; its thread-locals are the kernel thread's, on which ranks follow each other.
+#[test]
+fn a_library_that_calls_exit_ends_the_calling_rank_alone() {
+    if !has_cpp() {
+        return;
+    }
+    let fixture =
+        |name: &str| Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name);
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("leaves");
+    std::fs::create_dir_all(&folder).unwrap();
+    let (library, program) = (folder.join("libleaves.so"), folder.join("leaves"));
+    let made = |command: &mut std::process::Command| {
+        let made = command.output().unwrap();
+        assert!(made.status.success(), "{command:?}: {}", err(&made));
+    };
+    let mut compiler = std::process::Command::new("c++");
+    made(compiler.args(["-shared", "-fPIC", "-o"]).arg(&library).arg(fixture("leaves.cpp")));
+    let mut compiler = std::process::Command::new(prefix().join("bin/mpicc"));
+    compiler.args(["-Wall", "-Werror", "-o"]).args([&program, &fixture("leaves.c"), &library]);
+    made(&mut compiler);
+    let program = program.to_string_lossy();
+    for each in ["1", "2"] {
+        let args = ["run", "-n", "2", "--timeout", "60", "--ranks-per-process", each, &program];
+        let output = mad(&args).env("MARCEL_NVP", "1").output().unwrap();
+        let text = out(&output);
+        let mut lines: Vec<_> = text.lines().collect();
+        lines.sort_unstable();
+        let expected = ["a text that is too long to be a part of its object", "handler", "handler"];
+        assert_eq!(lines, expected, "{each}: {}", err(&output));
+        assert_eq!(output.status.code(), Some(3), "{each}: {}", err(&output));
+    }
+}
+
+/// Whether there is a C++ compiler.
+fn has_cpp() -> bool {
+    let found = std::process::Command::new("c++").arg("--version").output().is_ok();
+    if !found {
+        eprintln!("SKIPPED: there is no C++ compiler (apt-get install g++)");
+    }
+    found
 }
