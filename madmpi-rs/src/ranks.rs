@@ -140,7 +140,9 @@ fn run(
             let rank = thread
                 .stack_size(stack)
                 .spawn(move || live(&copy, session, arguments))
-                .map_err(|e| format!("starting a rank: {e}"))?;
+                .map_err(|e| {
+                    format!("starting a rank with a stack of {} MiB (ulimit -s): {e}", stack >> 20)
+                })?;
             threads.push(rank);
         }
         let mut first = 0;

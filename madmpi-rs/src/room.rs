@@ -122,7 +122,7 @@ fn judge(
         && taken + ranks * stack > limit
     {
         let what = format!(
-            "each has a stack of {} MiB of addresses, and {} MiB are allowed (ulimit -v)",
+            "each has a stack of {} MiB of addresses (ulimit -s), and {} MiB are allowed (ulimit -v)",
             stack >> 20,
             limit >> 20
         );
