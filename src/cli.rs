@@ -23,7 +23,7 @@ Examples:
   mad demo                            the main result, in under a minute
   mad bench overlap --driver shm      measure: which side waits while the other computes
   mad sample                          measure the rails of this machine, for sessions to choose by
-  mad report -o report.html           all experiments but control-messages, in one page
+  mad report -o report.html           the experiments, in one page
   mad trace DIR -o out.json           a picture of what a run did, for Perfetto
   mad topo                            the cores that may be used
   mad knobs                           the environment variables that tune the library
@@ -45,7 +45,7 @@ enum Command {
     Sample(sample::SampleArgs),
     /// Show the main result in under a minute
     Demo(demo::DemoArgs),
-    /// Run all experiments but control-messages and write one page about them
+    /// Run the experiments and write one page about them
     Report(report::ReportArgs),
     /// Make a picture, or tables, of what a run has recorded
     Trace(trace::TraceArgs),

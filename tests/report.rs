@@ -173,3 +173,40 @@ fn an_interrupted_report_has_what_was_measured() {
     let page = std::fs::read_to_string(&page).unwrap();
     assert!(page.contains("(interrupted)") && !page.contains("5 rounds"), "{page}");
 }
+
+#[test]
+fn an_experiment_that_a_report_does_not_have_is_refused_and_costs_no_earlier_one() {
+    let folder = folder("report-lacks");
+    let earlier = lines("20");
+    let foreign = earlier.replace("\"bench\":\"overhead\"", "\"bench\":\"control-messages\"");
+    assert_ne!(earlier, foreign);
+    for (file, text) in
+        [("page.html", "an earlier page"), ("page.jsonl", &earlier), ("foreign.jsonl", &foreign)]
+    {
+        std::fs::write(folder.join(file), text).unwrap();
+    }
+    let count = earlier.lines().count();
+    let none = format!("of {count} lines none");
+    for (args, said) in [
+        (&["--only", "control-messages"][..], "'control-messages'"),
+        (&["--only", "overhead,eager-channels"], "'eager-channels'"),
+        (&["--only", "virtual-rails"], "'virtual-rails'"),
+        (&["--from", "foreign.jsonl"], &none),
+        (&["--from", "foreign.jsonl", "--only", "overlap"], &none),
+    ] {
+        let mut command = mad(&["report", "-o", "page.html"]);
+        let output = command.args(args).current_dir(&folder).output().unwrap();
+        let said_there = err(&output);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {said_there}");
+        assert!(said_there.contains(said), "{args:?}: {said_there}");
+        assert_eq!(said_there.matches(" overlap,").count(), 1, "{args:?}: {said_there}");
+        for (file, text) in [("page.html", "an earlier page"), ("page.jsonl", &earlier)] {
+            assert_eq!(std::fs::read_to_string(folder.join(file)).unwrap(), text, "{args:?}");
+        }
+    }
+    let args = ["report", "--from", "foreign.jsonl", "page.jsonl", "-o", "both.html"];
+    let output = mad(&args).current_dir(&folder).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+    let left_out = format!("{count} of {} lines", 2 * count);
+    assert!(err(&output).contains(&left_out), "{}", err(&output));
+}

@@ -44,12 +44,14 @@ use sections::{Measurement, SECTIONS, Section};
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  mad report -o report.html                   all but control-messages (some ten minutes); writes report.html and report.jsonl
+  mad report -o report.html                   some ten minutes; writes report.html and report.jsonl
   mad report --only overlap,latency           measure some experiments
   mad report --rounds 1                       a first look: two minutes
   mad report --from report.jsonl -o new.html  make the page again, without measuring
   mad report --from report.jsonl -o new.md    the same as Markdown: tables of medians instead of plots
   mad report -o new.html --compare old.jsonl  measure, and say how far an earlier report's figures are met
+
+A report has all experiments of `mad bench --list` but control-messages, eager-channels and virtual-rails.
 
 Exit status: 0 success, 1 an experiment failed (the page says which), 2 wrong usage, 130 interrupted (the page has what
 was measured).")]
@@ -112,10 +114,10 @@ fn is_same(one: &Path, other: &Path) -> bool {
 
 /// Measures, or reads, and writes the page.
 pub fn run(args: &ReportArgs) -> Outcome {
-    if let Some(name) = args.only.iter().find(|name| find(name).is_none()) {
-        let known: Vec<&str> = SECTIONS.iter().map(|section| section.bench).collect();
+    let known = distinct(SECTIONS.iter().map(|section| section.bench));
+    if let Some(name) = args.only.iter().find(|name| !known.contains(&name.as_str())) {
         return Err(Exit::Usage(format!(
-            "there is no experiment '{name}': there are {}",
+            "a report has no experiment '{name}': it has {}",
             known.join(", ")
         )));
     }
@@ -145,7 +147,20 @@ pub fn run(args: &ReportArgs) -> Outcome {
             lines.extend(these);
             conditions.extend(where_measured);
         }
-        (from_lines(lines, wanted), distinct(conditions))
+        let (all, left_out) = (lines.len(), unknown(&lines));
+        let done = from_lines(lines, wanted);
+        if done.is_empty() {
+            return Err(Exit::Usage(format!(
+                "--from: of {all} lines none is of an experiment that is wanted: a report has {}",
+                known.join(", ")
+            )));
+        }
+        if left_out > 0 {
+            complain(&format!(
+                "mad report: {left_out} of {all} lines are of no experiment that a report has, and are left out"
+            ));
+        }
+        (done, distinct(conditions))
     };
     let text = match args.output.extension().is_some_and(|ending| ending == "md") {
         true => markdown::page(&done, &conditions),
@@ -166,6 +181,11 @@ pub fn run(args: &ReportArgs) -> Outcome {
         true => Err(Exit::Code(1)),
         false => Ok(()),
     }
+}
+
+/// How many lines are of no section.
+fn unknown(lines: &[Line]) -> usize {
+    lines.iter().filter(|line| sections_of(line).is_empty()).count()
 }
 
 /// Gives lines to the sections that they are of. A report writes its lines section by section, so of lines of one point
@@ -258,6 +278,19 @@ mod tests {
                     section.title
                 );
             }
+        }
+    }
+
+    #[test]
+    fn the_help_names_the_experiments_that_a_report_does_not_have() {
+        let help = ReportArgs::augment_args(clap::Command::new("report"));
+        let help = help.get_after_help().unwrap().to_string();
+        for bench in crate::experiments::BENCHES {
+            let lacks = !SECTIONS.iter().any(|section| section.bench == bench.name);
+            let (_, without) = help.split_once("--list` but ").unwrap();
+            let without = without.split_once('.').unwrap().0.replace(" and ", ", ");
+            let named = without.split(", ").any(|name| name == bench.name);
+            assert_eq!(named, lacks, "{}: {without}", bench.name);
         }
     }
 
