@@ -2,6 +2,9 @@
 
 mod common;
 
+use std::io::Read;
+use std::os::unix::fs::FileTypeExt;
+
 use common::{err, example, mad, out};
 
 #[test]
@@ -54,18 +57,54 @@ fn what_is_sampled_is_printed_written_and_read_by_sessions() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
+/// `mad sample` of some milliseconds.
+const SHORT: [&str; 7] = ["sample", "--driver", "shm", "--iters", "5", "--rounds", "1"];
+
 #[test]
 fn figures_are_printed_when_their_file_cannot_be_written() {
-    let args = ["sample", "--driver", "shm", "--iters", "5", "--rounds", "1"];
+    let folder = tempfile::tempdir().unwrap();
+    let full = folder.path().join("full");
+    // Each write to it fails as on a full disk.
+    std::os::unix::fs::symlink("/dev/full", &full).unwrap();
     for json in [&["--json"][..], &[]] {
-        let output =
-            mad(&args).args(["--output", "/dev/null/figures"]).args(json).output().unwrap();
+        let output = mad(&SHORT).arg("--output").arg(&full).args(json).output().unwrap();
         assert_eq!(output.status.code(), Some(1), "{}", err(&output));
-        assert!(err(&output).contains("/dev/null/figures"), "{}", err(&output));
+        assert!(err(&output).contains("/full"), "{}", err(&output));
         let expected = if json.is_empty() { "half round trip" } else { "\"half_round_trip\"" };
         assert!(out(&output).contains(expected), "{}", out(&output));
         assert!(!out(&output).contains("written to"), "{}", out(&output));
     }
+    assert!(full.is_symlink(), "it is written into and not replaced");
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1, "nothing is left beside it");
+}
+
+#[test]
+fn a_place_that_cannot_be_written_is_named_before_anything_is_measured() {
+    let folder = tempfile::tempdir().unwrap();
+    for place in [std::path::Path::new("/dev/null/figures"), folder.path()] {
+        let output = mad(&SHORT).arg("--output").arg(place).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{}", err(&output));
+        assert!(err(&output).contains(place.to_str().unwrap()), "{}", err(&output));
+        assert_eq!(out(&output), "");
+    }
+}
+
+#[test]
+fn a_pipe_with_a_name_is_written_into() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
+    assert!(made.success());
+    let mut command = mad(&SHORT);
+    command.arg("--output").arg(&pipe);
+    // A reader and a writer at once: opening it waits for no other, and what is written stays until it is read.
+    let mut both = std::fs::File::options().read(true).write(true).open(&pipe).unwrap();
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", err(&output));
+    assert!(pipe.symlink_metadata().unwrap().file_type().is_fifo(), "it was replaced");
+    let mut text = [0; 18];
+    both.read_exact(&mut text).unwrap();
+    assert_eq!(&text, b"newmad sampling 1\n");
 }
 
 #[test]

@@ -78,6 +78,8 @@ pub fn run(args: &SampleArgs) -> Outcome {
     let output = output(args)?;
     let mut points = Vec::new();
     let ways = ways(&args.driver, &mut points)?;
+    let failed = |error| Exit::Failed(format!("sample: {}: {error}", output.display()));
+    Sampling::try_place(&output).map_err(failed)?;
     let mut results = Results::new(points, args.rounds as usize);
     let bar = bar(args.rounds * ways.len() as u64);
     for round in 0..args.rounds as usize {
@@ -96,12 +98,11 @@ pub fn run(args: &SampleArgs) -> Outcome {
     }
     bar.finish_and_clear();
     let sampling = sampling(&ways, &results);
-    // Neither a file that cannot be written nor output without a reader costs the other its figures.
+    // Neither a disk that is full nor output without a reader costs the other its figures.
     let printed = match args.json {
         true => print_lines(&results),
         false => out::print(&shown(&sampling)),
     };
-    let failed = |error| Exit::Failed(format!("sample: {}: {error}", output.display()));
     sampling.write(&output).map_err(failed)?;
     printed?;
     match args.json {

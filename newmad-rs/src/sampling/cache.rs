@@ -10,7 +10,9 @@
 //! Lines that begin with `#` say nothing; the last line counts the measurements, so that a file that was cut is
 //! noticed. A file that is not sound is refused as a whole, with the line and what is wrong with it.
 
+use std::fs::{self, File};
 use std::io::{self, Read, Write};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use super::curve::MOST;
@@ -31,10 +33,41 @@ pub fn default_path() -> Option<PathBuf> {
         |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let folder =
         absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")))?;
-    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
     let host: String = host.trim().chars().map(plain).take(64).collect();
     Some(folder.join("newmad").join(format!("sampling-{host}.txt")))
+}
+
+/// What there is where a cache file is to be. Links are followed, and stay.
+enum Place {
+    /// A file, or nothing: `new` is written and takes the place of `path`.
+    File { path: PathBuf, new: PathBuf },
+    /// A pipe, a device, a folder, or a link to nothing: not to be replaced.
+    Other(PathBuf),
+}
+
+impl Place {
+    /// Makes the folder.
+    fn of(path: &Path) -> io::Result<Place> {
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder)?;
+        }
+        let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        if path.symlink_metadata().is_ok_and(|about| !about.is_file()) {
+            return Ok(Place::Other(path));
+        }
+        let mut new = path.as_os_str().to_owned();
+        new.push(format!(".{}", std::process::id()));
+        Ok(Place::File { path, new: new.into() })
+    }
+}
+
+/// Writes a file and has it on the disk.
+fn create(path: &Path, text: &str) -> io::Result<()> {
+    let mut file = File::create(path)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()
 }
 
 impl Sampling {
@@ -45,27 +78,50 @@ impl Sampling {
     pub fn read(path: &Path) -> Result<Sampling, BadCache> {
         let bad = |why: String| BadCache { path: path.to_owned(), why };
         let mut text = String::new();
-        std::fs::File::open(path)
+        File::open(path)
             .and_then(|file| file.take(LARGEST + 1).read_to_string(&mut text))
             .map_err(|error| bad(error.to_string()))?;
         Sampling::parse(&text).map_err(bad)
     }
 
-    /// Writes a cache file, whole or not at all. Its folder is made.
+    /// Writes a cache file, whole or not at all. Its folder is made. A pipe or a device is written into.
     ///
     /// # Errors
     /// What the kernel refuses.
     pub fn write(&self, path: &Path) -> io::Result<()> {
-        if let Some(folder) = path.parent() {
-            std::fs::create_dir_all(folder)?;
+        match Place::of(path)? {
+            Place::File { path, new } => {
+                let written = create(&new, &self.text()).and_then(|()| fs::rename(&new, path));
+                if written.is_err() {
+                    let _ = fs::remove_file(&new);
+                }
+                written
+            }
+            Place::Other(path) => {
+                let mut file =
+                    File::options().write(true).create(true).truncate(true).open(path)?;
+                file.write_all(self.text().as_bytes())
+            }
         }
-        let mut name = path.as_os_str().to_owned();
-        name.push(format!(".{}", std::process::id()));
-        let new = PathBuf::from(name);
-        let mut file = std::fs::File::create(&new)?;
-        file.write_all(self.text().as_bytes())?;
-        file.sync_all()?;
-        std::fs::rename(&new, path)
+    }
+
+    /// Tries whether [`Sampling::write`] can write there, before anything is measured: a full disk is not foreseen, and
+    /// pipes are not tried. The folder is made.
+    ///
+    /// # Errors
+    /// What the kernel refuses.
+    pub fn try_place(path: &Path) -> io::Result<()> {
+        match Place::of(path)? {
+            Place::File { new, .. } => File::create(&new).and_then(|_| fs::remove_file(&new)),
+            // To open a pipe waits for its reader, and to close it again ends what that reads. Writing makes the file
+            // that a link names and that is not there.
+            Place::Other(path) => match fs::metadata(&path) {
+                Ok(about) if !about.file_type().is_fifo() => {
+                    File::options().write(true).open(path).map(drop)
+                }
+                _ => Ok(()),
+            },
+        }
     }
 
     pub(crate) fn text(&self) -> String {
@@ -155,6 +211,25 @@ mod tests {
         std::fs::remove_dir_all(path.parent().unwrap().parent().unwrap()).unwrap();
         let error = Sampling::read(&path).unwrap_err().to_string();
         assert!(error.contains("y.txt") && error.contains("mad sample"), "{error}");
+    }
+
+    #[test]
+    fn a_link_stays_and_its_file_is_written() {
+        let folder =
+            std::env::temp_dir().join(format!("newmad-cache-links-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let (link, file) = (folder.join("link"), folder.join("file"));
+        std::os::unix::fs::symlink("file", &link).unwrap();
+        // The first time the file is not there yet.
+        for _ in 0..2 {
+            Sampling::try_place(&link).unwrap();
+            some().write(&link).unwrap();
+            assert!(link.is_symlink() && !file.is_symlink());
+            assert_eq!(Sampling::read(&file).unwrap(), some());
+        }
+        assert!(Sampling::try_place(&folder).is_err() && some().write(&folder).is_err());
+        assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 2, "nothing else is left");
+        std::fs::remove_dir_all(folder).unwrap();
     }
 
     #[test]
