@@ -92,18 +92,23 @@ fn a_run_of_two_is_one_picture() {
     // Without -o a pipe gets the picture, and a terminal the tables.
     let piped = run(&["trace", text(&dir)]);
     assert!(out(&piped).starts_with('{'), "the picture is JSON");
-    let seen = on_a_terminal(mad(&["trace", text(&dir)]));
-    for wanted in ["rank 1", "reactive vp0", "from wake-up to run", "-o FILE.json"] {
-        assert!(seen.contains(wanted), "{wanted} is not in\n{seen}");
+    // Consoles and the terminals of some editors give their width as 0.
+    for width in [160, 0] {
+        let seen = on_a_terminal(mad(&["trace", text(&dir)]), width);
+        for wanted in ["rank 1", "reactive vp0", "from wake-up to run", "-o FILE.json"] {
+            assert!(seen.contains(wanted), "{wanted} is not in\n{seen}");
+        }
+        let row = |line: &str| line.contains("vp0") && line.contains(" %");
+        assert!(seen.lines().any(row), "no row of a table is in\n{seen}");
+        assert!(!seen.contains("traceEvents") && seen.len() < 20_000, "{} bytes", seen.len());
     }
-    assert!(!seen.contains("traceEvents") && seen.len() < 20_000, "{} bytes", seen.len());
     std::fs::remove_dir_all(dir).unwrap();
 }
 
-/// What a command writes to its standard output where that is a terminal.
-fn on_a_terminal(mut command: Command) -> String {
+/// What a command writes to its standard output where that is a terminal that gives its width as `columns`.
+fn on_a_terminal(mut command: Command, columns: u16) -> String {
     let (mut master, mut slave) = (-1, -1);
-    let size = libc::winsize { ws_row: 50, ws_col: 160, ws_xpixel: 0, ws_ypixel: 0 };
+    let size = libc::winsize { ws_row: 50, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
     // SAFETY: the descriptors and the size live through the call; a null name and null attributes are allowed.
     let opened = unsafe {
         libc::openpty(&mut master, &mut slave, std::ptr::null_mut(), std::ptr::null(), &size)

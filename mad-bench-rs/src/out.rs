@@ -94,10 +94,15 @@ pub fn table(header: &[&str]) -> comfy_table::Table {
         .load_style(STYLE)
         .set_content_arrangement(comfy_table::ContentArrangement::Dynamic)
         .set_header(header.iter().copied());
-    if !table.is_tty() {
-        table.set_width(140);
-    }
+    let columns = table.width();
+    table.set_width(width(columns));
     table
+}
+
+/// The width of a table on a terminal of so many columns, or on none. Terminals that do not know theirs say 0, for which
+/// each column would be one character wide; nor is a table readable on very few.
+fn width(columns: Option<u16>) -> u16 {
+    columns.filter(|&columns| columns >= 40).unwrap_or(140)
 }
 
 /// A duration given in seconds, fractions allowed.
