@@ -343,3 +343,35 @@ fn what_is_not_a_trace_is_refused() {
     assert_eq!(run(&["trace"]).status.code(), Some(2));
     std::fs::remove_dir_all(dir).unwrap();
 }
+
+#[test]
+fn a_trace_is_not_overwritten_by_a_picture() {
+    let dir = fresh("spared");
+    std::fs::create_dir_all(&dir).unwrap();
+    for name in ["a.trace", "b.trace"] {
+        let mut hello = alone(&example("hello"));
+        let output = hello.env("MARCEL_TRACE", dir.join(name)).output().unwrap();
+        assert!(output.status.success(), "{}", err(&output));
+    }
+    std::os::unix::fs::symlink("a.trace", dir.join("link")).unwrap();
+    let bytes = || ["a.trace", "b.trace"].map(|name| std::fs::read(dir.join(name)).unwrap());
+    let before = bytes();
+    let in_dir = |args: &[&str]| mad(args).current_dir(&dir).output().unwrap();
+    for args in [
+        &["trace", "a.trace", "-o", "a.trace"][..],
+        &["trace", ".", "-o", "link", "--svg"],
+        // What a shell makes of `-o *.trace`.
+        &["trace", "-o", "a.trace", "b.trace"],
+    ] {
+        let output = in_dir(args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {}", err(&output));
+        assert!(err(&output).contains("would be overwritten"), "{args:?}: {}", err(&output));
+        assert!(bytes() == before, "{args:?}");
+    }
+    // A picture is.
+    for _ in 0..2 {
+        let output = in_dir(&["trace", "a.trace", "-o", "picture.json"]);
+        assert!(output.status.success(), "{}", err(&output));
+    }
+    std::fs::remove_dir_all(dir).unwrap();
+}

@@ -9,10 +9,12 @@ mod summary;
 mod svg;
 mod walk;
 
-use std::io::IsTerminal;
+use std::fs::File;
+use std::io::{IsTerminal, Read};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use marcel::trace::MAGIC;
 
 use self::read::Trace;
 use mad_bench::out::{self, Exit, Outcome};
@@ -31,7 +33,7 @@ Open the JSON file at https://ui.perfetto.dev (it stays on your machine) or chro
 track per virtual processor and kernel thread (and per rank, where ranks share processes), arrows from a wake-up to the thread that was woken and from each message's
 departure to its receipt. docs/tracing.md says what one sees.
 
-Exit status: 1 when a file cannot be read or is not a trace.")]
+Exit status: 1 when a file cannot be read or is not a trace, 2 wrong usage. A trace is never overwritten.")]
 pub(crate) struct TraceArgs {
     /// Traces of one run, or directories that hold them
     #[arg(value_name = "FILE", required = true)]
@@ -60,6 +62,12 @@ fn milliseconds(text: &str) -> Result<f64, String> {
 
 /// Does what the command line says.
 pub(crate) fn run(args: &TraceArgs) -> Outcome {
+    if let Some(output) = args.output.as_deref().filter(|path| is_trace(path)) {
+        return Err(Exit::Usage(format!(
+            "trace: {}, which is a trace, would be overwritten: give the picture another name (-o FILE)",
+            output.display()
+        )));
+    }
     let traces = load(&args.files)?;
     // A picture is megabytes of JSON: a terminal gets the tables.
     let reads = args.output.is_none() && !args.svg && std::io::stdout().is_terminal();
@@ -89,6 +97,16 @@ pub(crate) fn run(args: &TraceArgs) -> Outcome {
 
 fn failed(path: &Path, why: &dyn std::fmt::Display) -> Exit {
     Exit::Failed(format!("trace: {}: {why}", path.display()))
+}
+
+/// Whether a trace is there. It need not be one that is read: a shell makes of `-o *.trace` that the first of them is
+/// the output.
+fn is_trace(path: &Path) -> bool {
+    let mut first = [0; MAGIC.len()];
+    // To open a pipe waits for its writer.
+    path.is_file()
+        && File::open(path).is_ok_and(|mut file| file.read_exact(&mut first).is_ok())
+        && first == MAGIC
 }
 
 fn load(files: &[PathBuf]) -> Result<Vec<Trace>, Exit> {
