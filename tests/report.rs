@@ -210,3 +210,59 @@ fn an_experiment_that_a_report_does_not_have_is_refused_and_costs_no_earlier_one
     let left_out = format!("{count} of {} lines", 2 * count);
     assert!(err(&output).contains(&left_out), "{}", err(&output));
 }
+
+#[test]
+fn what_cannot_be_written_is_named_before_anything_is_measured() {
+    let folder = folder("report-unwritable");
+    std::fs::create_dir_all(folder.join("folder.html")).unwrap();
+    std::fs::create_dir_all(folder.join("lines.jsonl")).unwrap();
+    std::fs::write(folder.join("folder.jsonl"), "earlier lines").unwrap();
+    for (page, named) in [
+        ("folder.html", "folder.html"),
+        ("lines.html", "lines.jsonl"),
+        ("missing/page.html", "missing/page"),
+    ] {
+        let args = ["report", "--only", "idle", "--rounds", "1", "-o", page];
+        let output = mad(&args).current_dir(&folder).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{page}: {}", err(&output));
+        assert!(err(&output).contains(named), "{page}: {}", err(&output));
+        assert!(!err(&output).contains("round 1"), "{page}: {}", err(&output));
+    }
+    let earlier = std::fs::read_to_string(folder.join("folder.jsonl")).unwrap();
+    assert_eq!(earlier, "earlier lines");
+    let mut left: Vec<_> = std::fs::read_dir(&folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    left.sort();
+    assert_eq!(left, ["folder.html", "folder.jsonl", "lines.jsonl"]);
+}
+
+#[test]
+fn a_report_without_a_line_leaves_the_earlier_lines() {
+    let folder = folder("report-empty");
+    std::fs::write(folder.join("page.jsonl"), "earlier lines").unwrap();
+    let mut command = mad(&["report", "--only", "overhead", "--rounds", "1", "-o", "page.html"]);
+    // No worker starts with this.
+    command.env("PIOM_TIMER_PERIOD", "often").current_dir(&folder);
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", err(&output));
+    assert!(folder.join("page.html").exists(), "{}", err(&output));
+    let earlier = std::fs::read_to_string(folder.join("page.jsonl")).unwrap();
+    assert_eq!(earlier, "earlier lines");
+}
+
+#[test]
+fn a_page_that_does_not_fit_can_be_made_again_from_the_lines() {
+    let folder = folder("report-full");
+    let _ = std::fs::remove_file(folder.join("page.html"));
+    // Each write to it fails as on a full disk.
+    std::os::unix::fs::symlink("/dev/full", folder.join("page.html")).unwrap();
+    let args = ["report", "--only", "overhead", "--rounds", "1", "-o", "page.html"];
+    let output = mad(&args).current_dir(&folder).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", err(&output));
+    assert!(err(&output).contains("mad report --from page.jsonl -o FILE"), "{}", err(&output));
+    let again = ["report", "--from", "page.jsonl", "-o", "again.html"];
+    let output = mad(&again).current_dir(&folder).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+}

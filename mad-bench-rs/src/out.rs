@@ -3,7 +3,10 @@
 //! `println!` panics when the reader is gone: everything goes through [`print()`], which turns that into
 //! [`Exit::BrokenPipe`].
 
+use std::fs::File;
 use std::io::{self, Write};
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
 use std::process::ExitCode;
 
 /// Why a command ends without success.
@@ -82,6 +85,24 @@ pub fn print(text: &str) -> Outcome {
 /// Writes a line to standard error; a failure has no reader to be told to.
 pub fn complain(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{text}");
+}
+
+/// Tries whether a file can be written that takes a while to come to be. What is there stays as it is.
+///
+/// # Errors
+/// What the kernel refuses.
+pub(crate) fn try_file(path: &Path) -> io::Result<()> {
+    // To open a pipe waits for its reader, and to close it again ends what that reads.
+    if path.metadata().is_ok_and(|about| about.file_type().is_fifo()) {
+        return Ok(());
+    }
+    match File::options().write(true).create_new(true).open(path) {
+        Ok(_) => std::fs::remove_file(path),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            File::options().append(true).create(true).open(path).map(drop)
+        }
+        Err(error) => Err(error),
+    }
 }
 
 const STYLE: comfy_table::TableStyle =

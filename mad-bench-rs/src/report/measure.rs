@@ -119,7 +119,6 @@ pub(super) struct Measured {
 pub(super) fn measure(plan: &Plan, wanted: impl Fn(&&Section) -> bool) -> Result<Measured, Exit> {
     let path = &plan.lines;
     let mut conditions = plan.conditions(0);
-    write(path, &conditions, &[])?;
     let part = |section| Part::new(section, plan);
     let mut parts: Vec<Part> =
         SECTIONS.iter().filter(wanted).map(part).collect::<Result<_, Exit>>()?;
@@ -148,7 +147,10 @@ pub(super) fn measure(plan: &Plan, wanted: impl Fn(&&Section) -> bool) -> Result
         }
         let lines: Vec<Line> = parts.iter().flat_map(|part| part.done(plan.rounds).lines).collect();
         conditions = plan.conditions(round as u64 + u64::from(!interrupted));
-        write(path, &conditions, &lines)?;
+        // Until there is a line, those of an earlier report stay.
+        if !lines.is_empty() {
+            write(path, &conditions, &lines)?;
+        }
         if interrupted {
             break;
         }
@@ -164,6 +166,11 @@ fn lines_of(campaign: &Campaign<'_>) -> (Vec<Line>, Option<Exit>) {
     (results.lines(bench.name, bench.metrics), results.stopped)
 }
 
+/// Where lines are written before they take the place of `lines`.
+pub(super) fn part(lines: &Path) -> PathBuf {
+    lines.with_extension("jsonl.part")
+}
+
 /// Writes the lines, so that a reader never sees half of them.
 fn write(path: &Path, conditions: &str, lines: &[Line]) -> Result<(), Exit> {
     let said = |e: std::io::Error| Exit::Failed(format!("report: {}: {e}", path.display()));
@@ -174,7 +181,7 @@ fn write(path: &Path, conditions: &str, lines: &[Line]) -> Result<(), Exit> {
         text += &serde_json::to_string(line).map_err(failed)?;
         text.push('\n');
     }
-    let part = path.with_extension("jsonl.part");
+    let part = part(path);
     std::fs::write(&part, text).map_err(said)?;
     std::fs::rename(&part, path).map_err(said)
 }

@@ -36,7 +36,7 @@ use crate::experiments::find;
 use crate::harness::key::Takes;
 use crate::harness::line::{Line, read, read_all};
 use crate::harness::present::Noise;
-use crate::out::{Exit, INTERRUPTED, Outcome, complain, print};
+use crate::out::{Exit, INTERRUPTED, Outcome, complain, print, try_file};
 use measure::Plan;
 use sections::{Measurement, SECTIONS, Section};
 
@@ -130,10 +130,14 @@ pub fn run(args: &ReportArgs) -> Outcome {
     let mut interrupted = false;
     let (done, conditions) = if args.from.is_empty() {
         across::refuse("mad report")?;
+        let lines = args.lines();
+        for file in [&args.output, &lines, &measure::part(&lines)] {
+            try_file(file).map_err(|e| Exit::Failed(format!("report: {}: {e}", file.display())))?;
+        }
         let plan = Plan {
             rounds: args.rounds,
             peers_dir: args.peers_dir.clone(),
-            lines: args.lines(),
+            lines,
             noise: Noise::start(""),
             begun: Instant::now(),
         };
@@ -166,8 +170,16 @@ pub fn run(args: &ReportArgs) -> Outcome {
         true => markdown::page(&done, &conditions),
         false => page::page(&done, &conditions),
     };
-    std::fs::write(&args.output, text)
-        .map_err(|e| Exit::Failed(format!("report: {}: {e}", args.output.display())))?;
+    std::fs::write(&args.output, text).map_err(|e| {
+        let measured = args.from.is_empty() && done.iter().any(|done| !done.lines.is_empty());
+        let again = match measured {
+            true => {
+                format!("; once it is mended: mad report --from {} -o FILE", args.lines().display())
+            }
+            false => String::new(),
+        };
+        Exit::Failed(format!("report: {}: {e}{again}", args.output.display()))
+    })?;
     print(&format!("{} is written", args.output.display()))?;
     if let Some(earlier) = &earlier {
         let lines: Vec<Line> = done.iter().flat_map(|done| done.lines.clone()).collect();
