@@ -272,3 +272,24 @@ fn load(out: &mut Out<'_>, tracks: usize, mut changes: Vec<(i64, usize, bool)>) 
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_may_be_called_as_a_rank_that_there_cannot_be() {
+        let run = || Run { begin: 1, end: 2, on: "vp0".into(), how: None };
+        let mut ranks = Ranks::default();
+        for number in [0, i32::MAX as u32, u32::MAX] {
+            ranks.ran(&format!("rank {number}"), run());
+        }
+        let mut out = Out { events: Vec::new(), start: 0, pid: 0, tid: 0 };
+        let mut tracks = Vec::new();
+        for (rank, runs) in ranks.into_tracks() {
+            of_rank(&mut out, 1, rank, runs);
+            tracks.push((rank, out.tid));
+        }
+        assert_eq!(tracks, [(0, RANKS), (i32::MAX as u32, RANKS + i32::MAX as u32)]);
+    }
+}

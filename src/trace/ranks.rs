@@ -33,9 +33,11 @@ impl<'a> Ranks<'a> {
 }
 
 /// The number of the rank that a green thread is, by its name: `rank 3`, or `rank 3 (17)` with the thread's number.
+/// MPI's ranks are of type `int`: a larger number is a program's choice of a name.
 pub(super) fn number(thread: &str) -> Option<u32> {
     let rest = thread.strip_prefix("rank ")?;
-    rest.split_once(" (").map_or(rest, |(rank, _)| rank).parse().ok()
+    let rank: i32 = rest.split_once(" (").map_or(rest, |(rank, _)| rank).parse().ok()?;
+    rank.try_into().ok()
 }
 
 #[cfg(test)]
