@@ -349,7 +349,7 @@ fn a_trace_is_not_overwritten_by_a_picture() {
     let dir = fresh("spared");
     std::fs::create_dir_all(&dir).unwrap();
     for name in ["a.trace", "b.trace"] {
-        let mut hello = alone(&example("hello"));
+        let mut hello = alone(example("hello"));
         let output = hello.env("MARCEL_TRACE", dir.join(name)).output().unwrap();
         assert!(output.status.success(), "{}", err(&output));
     }
