@@ -56,6 +56,12 @@ impl Line {
         })
     }
 
+    /// All of them.
+    fn figures(&self) -> impl Iterator<Item = f64> {
+        let Line { mean, min, p10, median, p90, p99, max, ci_low, ci_high, .. } = self;
+        [*mean, *min, *p10, *median, *p90, *p99, *max].into_iter().chain(*ci_low).chain(*ci_high)
+    }
+
     /// The interval of the median; the median itself where none is known.
     pub(crate) fn interval(&self) -> (f64, f64) {
         (self.ci_low.unwrap_or(self.median), self.ci_high.unwrap_or(self.median))
@@ -109,6 +115,12 @@ pub(crate) fn read_all(path: &Path) -> Result<(Vec<Line>, Option<String>), Strin
     Ok((lines, conditions))
 }
 
+/// Whether a figure is of a size that metrics have, in whatever unit. Others, of a file that was written by hand, would
+/// make axes that have no end.
+fn can_be_measured(figure: f64) -> bool {
+    figure == 0.0 || (1e-30..=1e30).contains(&figure.abs())
+}
+
 fn parse(text: &str) -> Result<Vec<Line>, String> {
     text.lines()
         .enumerate()
@@ -116,10 +128,12 @@ fn parse(text: &str) -> Result<Vec<Line>, String> {
         .map(|(number, line)| {
             let parsed: Line = serde_json::from_str(line)
                 .map_err(|e| format!("line {}: not a line of mad bench --json: {e}", number + 1))?;
-            let figures = [parsed.min, parsed.median, parsed.p99, parsed.max, parsed.mean];
-            match figures.iter().all(|figure| figure.is_finite()) {
-                true => Ok(parsed),
-                false => Err(format!("line {}: a figure is not a number", number + 1)),
+            let wrong = parsed.figures().find(|figure| !can_be_measured(*figure));
+            match wrong {
+                None => Ok(parsed),
+                Some(figure) => {
+                    Err(format!("line {}: {figure:e} is no figure that is measured", number + 1))
+                }
             }
         })
         .collect()
@@ -180,5 +194,13 @@ pub(crate) mod tests {
     fn a_line_that_is_none_of_ours_is_named() {
         assert!(parse("\n{\"bench\":1}\n").unwrap_err().starts_with("line 2"));
         assert!(parse("").unwrap().is_empty());
+        let text = |median| serde_json::to_string(&line("op_time", &[], median)).unwrap();
+        for sound in [0.0, -1.5, 1e-20, 1e20] {
+            assert_eq!(parse(&text(sound)).unwrap()[0].median, sound);
+        }
+        for wrong in [1e300, -1e31, 1e-40] {
+            let error = parse(&format!("{}\n{}", text(1.0), text(wrong))).unwrap_err();
+            assert!(error.starts_with("line 2"), "{error}");
+        }
     }
 }

@@ -490,6 +490,29 @@ mod tests {
         }
 
         #[test]
+        fn figures_of_any_size_that_is_read_make_a_picture(
+            figures in proptest::collection::vec((-30f64..30.0, -1.0f64..1.0), 1..MOST_BARS),
+            positive: bool,
+        ) {
+            let figure = |(power, sign): (f64, f64)| {
+                10f64.powf(power) * if positive { 1.0 } else { sign.signum() }
+            };
+            let lines: Vec<Line> =
+                figures.into_iter().map(|of| line("op_time", &[("size", "4")], figure(of))).collect();
+            let named: Vec<(String, &Line)> =
+                lines.iter().map(|line| ("a".to_owned(), line)).collect();
+            let points = lines.iter().enumerate().map(|(x, line)| (x as f64, line)).collect();
+            let series = [Series { name: "x".into(), library: String::new(), points }];
+            for text in [
+                bars("t", "us", &named),
+                curves("t", "size", "us", Middle::Median, &series),
+            ] {
+                prop_assert!(!text.contains("NaN") && !text.contains("inf"), "{text}");
+                prop_assert!(text.matches("class='tick'").count() < 40, "{text}");
+            }
+        }
+
+        #[test]
         fn a_logarithmic_axis_has_three_labels(low in 1e-6f64..1e6, decades in 1.48f64..14.0, most in 3usize..8) {
             let axis = Axis::of(&[low, low * 10f64.powf(decades)]);
             prop_assert!(axis.log);
