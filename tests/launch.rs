@@ -275,6 +275,27 @@ fn an_interruption_after_the_time_limit_postpones_nothing() {
     assert!(ended);
 }
 
+/// Whether the user insists, or leaves the job no time.
+#[test]
+fn last_words_are_passed_on_after_an_interruption() {
+    let script = "trap '' INT TERM; printf partial; echo ready >&2; sleep 600";
+    for (grace, interruptions) in [("600", 2), ("0", 1)] {
+        let options = ["run", "-n", "1", "--tag-output", "--grace", grace, "sh", "-c", script];
+        let mut command = mad(&options);
+        let mut launcher = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut said = BufReader::new(launcher.stderr.take().unwrap()).lines().map(Result::unwrap);
+        assert!(said.any(|line| line == "[0] ready"));
+        for _ in 0..interruptions {
+            // The next one comes after it was heeded: the kernel makes one of two that wait.
+            signal(&launcher, libc::SIGINT);
+            assert!(said.any(|line| line.contains("interrupted")));
+        }
+        let output = launcher.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        assert_eq!(out(&output), "[0] partial\n", "--grace {grace}");
+    }
+}
+
 /// Has the program start with these signals ignored.
 fn ignoring(command: &mut Command, signals: &'static [i32]) {
     let ignore = move || {

@@ -555,13 +555,18 @@ impl<'a> Launcher<'a> {
                 return;
             }
             self.is_out_of_time(now);
-            if self.stop == Stop::Asked {
-                given_up.get_or_insert(now + self.grace);
+            match self.stop {
+                Stop::No => {}
+                Stop::Asked => drop(given_up.get_or_insert(now + self.grace.max(DRAIN))),
+                Stop::AskedAgain => {
+                    given_up = Some(given_up.map_or(until, |at: Instant| at.min(until)));
+                }
             }
-            if self.stop == Stop::AskedAgain || given_up.is_some_and(|at| at <= now) {
+            // What can be read and written at once is, in a last turn.
+            self.turn(signals, [(!is_late).then_some(until), self.deadline, given_up]);
+            if given_up.is_some_and(|at| at <= now) {
                 return;
             }
-            self.turn(signals, [(!is_late).then_some(until), self.deadline, given_up]);
         }
     }
 
