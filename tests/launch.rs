@@ -261,20 +261,24 @@ fn one_interruption_that_comes_as_two_signals_leaves_ranks_their_time() {
     println!("SKIPPED: this machine is too busy");
 }
 
+/// Also while processes are given the time to say what they do.
 #[test]
 fn an_interruption_after_the_time_limit_postpones_nothing() {
-    let script = "trap '' TERM INT; while :; do sleep 1; done";
-    let options = ["run", "-n", "1", "--timeout", "1", "--grace", "600", "sh", "-c", script];
-    let mut launcher = mad(&options).stderr(Stdio::piped()).spawn().unwrap();
-    let mut lines = BufReader::new(launcher.stderr.take().unwrap()).lines().map(Result::unwrap);
-    assert!(lines.any(|line| line.contains("time limit")));
-    signal(&launcher, libc::SIGINT);
-    let ended = eventually(|| launcher.try_wait().unwrap().is_some());
-    if !ended {
-        signal(&launcher, libc::SIGINT); // which ends it
+    let script = "trap '' TERM INT; trap : QUIT; while :; do sleep 1; done";
+    for dump in [&[][..], &["--dump-on-timeout"]] {
+        let mut command = mad(&["run", "-n", "1", "--timeout", "1", "--grace", "600"]);
+        command.args(dump).args(["sh", "-c", script]);
+        let mut launcher = command.stderr(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(launcher.stderr.take().unwrap()).lines().map(Result::unwrap);
+        assert!(lines.any(|line| line.contains("time limit")));
+        signal(&launcher, libc::SIGINT);
+        let ended = eventually(|| launcher.try_wait().unwrap().is_some());
+        if !ended {
+            signal(&launcher, libc::SIGINT); // which ends it
+        }
+        assert_eq!(launcher.wait().unwrap().code(), Some(1));
+        assert!(ended, "{dump:?}");
     }
-    assert_eq!(launcher.wait().unwrap().code(), Some(1));
-    assert!(ended);
 }
 
 /// Whether the user insists, or leaves the job no time.

@@ -286,11 +286,11 @@ impl<'a> Launcher<'a> {
         self.parts.iter().all(|part| part.phase == phase)
     }
 
-    /// All parts are terminated then, if they have not ended before. Those that are being ended keep their time.
+    /// All parts are terminated then, or earlier if that was said before. Those that are being ended keep their time.
     fn all_have_until(&mut self, until: Instant) {
         for part in self.parts.iter_mut().filter(|part| part.phase < Phase::Term) {
             part.phase = part.phase.max(Phase::Grace);
-            part.turn = Some(until);
+            part.turn = Some(part.turn.map_or(until, |at| at.min(until)));
         }
     }
 
