@@ -472,6 +472,15 @@ fn an_error_of_the_output_is_named() {
     assert_eq!(err(&output).matches(said).count(), 1, "{}", err(&output));
 }
 
+/// Messages go where the output goes: to say why the job fails is what fails.
+#[test]
+fn the_first_failure_gives_the_status_also_where_it_cannot_be_said() {
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let mut command = mad(&["run", "-n", "1", "--tag-output", "sh", "-c", "exit 7"]);
+    let status = command.stdout(full.try_clone().unwrap()).stderr(full).status().unwrap();
+    assert_eq!(status.code(), Some(7));
+}
+
 #[test]
 fn output_that_another_process_has_made_non_blocking_is_waited_for() {
     let (mut reader, writer) = std::io::pipe().unwrap();

@@ -278,8 +278,9 @@ impl<'a> Launcher<'a> {
 
     /// Notes the first failure and says it.
     fn fail(&mut self, code: u8, why: String) {
+        // Noted first: to say it may be the next failure.
+        self.failure.get_or_insert_with(|| (code, why.clone()));
         self.say(&why);
-        self.failure.get_or_insert((code, why));
     }
 
     fn are_all(&self, phase: Phase) -> bool {
