@@ -481,6 +481,39 @@ fn the_first_failure_gives_the_status_also_where_it_cannot_be_said() {
     assert_eq!(status.code(), Some(7));
 }
 
+/// The reader makes room for one message at a time.
+#[test]
+fn the_last_message_is_not_lost_where_standard_error_is_full() {
+    let (mut reader, mut writer) = std::io::pipe().unwrap();
+    // SAFETY: no memory is passed.
+    let set = unsafe { libc::fcntl(writer.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) };
+    assert_eq!(set, 0);
+    let mut page = vec![b'x'; 4096];
+    let mut filled = 0;
+    while let Ok(written) = writer.write(&page) {
+        filled += written;
+    }
+    let mut command = mad(&["run", "-n", "1", "--keep-going", "sh", "-c", "kill -9 $$"]);
+    let mut launcher = command.stderr(writer).spawn().unwrap();
+    drop(command); // and its end of the pipe
+    reader.read_exact(&mut page).unwrap();
+    filled -= page.len();
+    assert!(eventually(|| unread(&reader) > filled));
+    let mut text = String::new();
+    reader.read_to_string(&mut text).unwrap();
+    assert_eq!(launcher.wait().unwrap().code(), Some(1));
+    let said = text.trim_start_matches('x');
+    assert!(said.contains("the others go on") && said.contains("no rank is left"), "{said}");
+}
+
+/// How much is in a pipe.
+fn unread(reader: &std::io::PipeReader) -> usize {
+    let mut unread: libc::c_int = 0;
+    // SAFETY: `unread` is an int, which the call writes.
+    unsafe { libc::ioctl(reader.as_raw_fd(), libc::FIONREAD, &mut unread) };
+    unread as usize
+}
+
 #[test]
 fn output_that_another_process_has_made_non_blocking_is_waited_for() {
     let (mut reader, writer) = std::io::pipe().unwrap();
@@ -488,20 +521,14 @@ fn output_that_another_process_has_made_non_blocking_is_waited_for() {
     // SAFETY: no memory is passed.
     let room = unsafe {
         assert_eq!(libc::fcntl(fd, libc::F_SETFL, libc::O_NONBLOCK), 0);
-        libc::fcntl(fd, libc::F_GETPIPE_SZ)
+        libc::fcntl(fd, libc::F_GETPIPE_SZ) as usize
     };
-    let length = 3 * room as usize;
+    let length = 3 * room;
     let script = format!("head -c {length} /dev/zero | tr '\\0' x; echo; echo end");
     let mut command = mad(&["run", "-n", "1", "--tag-output", "sh", "-c", &script]);
     let mut launcher = command.stdout(writer).stderr(Stdio::null()).spawn().unwrap();
     drop(command); // and its end of the pipe
-    let unread = || {
-        let mut unread = 0;
-        // SAFETY: `unread` is an int, which the call writes.
-        unsafe { libc::ioctl(reader.as_raw_fd(), libc::FIONREAD, &mut unread) };
-        unread
-    };
-    assert!(eventually(|| unread() >= room), "{} of {room}", unread());
+    assert!(eventually(|| unread(&reader) >= room), "{} of {room}", unread(&reader));
     let mut text = String::new();
     reader.read_to_string(&mut text).unwrap();
     assert_eq!(launcher.wait().unwrap().code(), Some(0));

@@ -169,9 +169,10 @@ pub fn run(job: &Job, words: Words<'_>) -> Result<(), Failure> {
     let mut launcher = Launcher::new(job, name, starter, ranks, words);
     launcher.serve(&signals, &cleanup);
     cleanup.processes();
+    // Said before what is unwritten is drained.
+    launcher.judge_survivors();
     launcher.drain(&signals);
     drop(cleanup);
-    launcher.judge_survivors();
     launcher.result()
 }
 
