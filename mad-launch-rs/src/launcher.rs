@@ -8,7 +8,7 @@ use crate::cleanup::Cleanup;
 use crate::part::{Part, Phase};
 use crate::pmi::spawn::Spawn;
 use crate::pmi::{Request, Server};
-use crate::rank::{End, Output, Rank, Stream};
+use crate::rank::{Closed, End, Output, Rank, Stream};
 use crate::ready::{Ready, poll};
 use crate::signals::{self, Interruption, Interruptions, Signals};
 use crate::start::Starter;
@@ -17,9 +17,6 @@ use crate::{DRAIN, DUMP_END, Failure, Job, Words, state};
 
 /// Time between SIGTERM and SIGKILL.
 const TERM_TO_KILL: Duration = Duration::from_secs(1);
-/// How long the launcher waits for the exit status of a rank that has closed its PMI connection: the status, if it
-/// comes, explains more than the close.
-const CLOSED: Duration = Duration::from_millis(200);
 /// How long processes may take to write what their threads do, where that cannot be seen.
 const DUMP: Duration = Duration::from_secs(5);
 /// The same, where their last line is waited for. Naming the functions of a backtrace takes seconds of CPU time in a
@@ -162,18 +159,18 @@ impl<'a> Launcher<'a> {
             // A rank that has ended since has not just closed its connection. (The launcher may have had no core for a while.)
             self.reap();
             for index in 0..self.ranks.len() {
-                if self.ranks[index].closed.is_some_and(|at| at <= now) {
-                    if state::is_ending(self.ranks[index].pid()) {
-                        // Its status comes, however long that takes.
-                        self.ranks[index].closed = Some(now + CLOSED);
-                        continue;
-                    }
-                    self.ranks[index].closed = None;
+                let rank = &mut self.ranks[index];
+                let pid = rank.pid();
+                if let Some(closed) = &mut rank.closed
+                    && closed.says_all(now, || state::is_ending(pid))
+                {
+                    rank.closed = None;
                     let called = self.called(index);
                     self.left(index, format!("{called} closed its PMI connection"));
                 }
             }
-            let closed = self.ranks.iter().filter_map(|rank| rank.closed).min();
+            let closed =
+                self.ranks.iter().filter_map(|rank| Some(rank.closed.as_ref()?.look)).min();
             let turn = self.parts.iter().filter_map(|part| part.turn).min();
             self.turn(signals, [self.deadline, turn, closed]);
             self.reap();
@@ -391,7 +388,7 @@ impl<'a> Launcher<'a> {
         let _ = connection.send(b"");
         let Some(bytes) = connection.read() else {
             self.ranks[index].connection = None;
-            self.ranks[index].closed = Some(Instant::now() + CLOSED);
+            self.ranks[index].closed = Some(Closed::new(Instant::now()));
             return false;
         };
         let mut replies = Vec::new();

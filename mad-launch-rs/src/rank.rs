@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::pmi::Frames;
 use super::signals;
@@ -208,6 +208,33 @@ impl Connection {
     }
 }
 
+/// How long the launcher waits for the exit status of a rank that has closed its PMI connection: the status, if it comes,
+/// explains more than the close.
+const CLOSED: Duration = Duration::from_millis(200);
+/// How long it does so while the kernel says that the rank is ending: a process may be stuck there, in a file system for one.
+const ENDING: Duration = Duration::from_secs(10);
+
+/// A PMI connection that was closed while its rank had not ended.
+pub(crate) struct Closed {
+    since: Instant,
+    /// When the launcher looks again.
+    pub(crate) look: Instant,
+}
+
+impl Closed {
+    pub(crate) fn new(now: Instant) -> Closed {
+        Closed { since: now, look: now + CLOSED }
+    }
+
+    /// Whether the close is all that the rank's peers can be told. False: its exit status may still come.
+    pub(crate) fn says_all(&mut self, now: Instant, is_ending: impl FnOnce() -> bool) -> bool {
+        if self.look <= now && now < self.since + ENDING && is_ending() {
+            self.look = now + CLOSED;
+        }
+        self.look <= now
+    }
+}
+
 /// One started process.
 pub struct Rank {
     child: Child,
@@ -215,8 +242,8 @@ pub struct Rank {
     pub ended: Option<End>,
     /// Its PMI connection while that is open.
     pub connection: Option<Connection>,
-    /// When its connection was closed without word that it ended: it may be about to.
-    pub closed: Option<Instant>,
+    /// Its connection was closed without word that it ended: it may be about to.
+    pub(crate) closed: Option<Closed>,
     /// Its captured streams that are still open.
     pub outputs: Vec<Output>,
 }
@@ -437,6 +464,22 @@ mod tests {
             }
         }
         assert_eq!(said, ["word", "last "]);
+    }
+
+    #[test]
+    fn a_rank_that_is_stuck_in_its_end_is_not_waited_for_without_end() {
+        let begin = Instant::now();
+        let mut closed = Closed::new(begin);
+        assert!(!closed.says_all(begin, || true));
+        assert!(closed.says_all(begin + CLOSED, || false));
+        let mut now = begin;
+        for _ in 0..1000 {
+            now = closed.look;
+            if closed.says_all(now, || true) {
+                break;
+            }
+        }
+        assert!((begin + ENDING..=begin + ENDING + CLOSED).contains(&now));
     }
 
     #[test]
