@@ -4,14 +4,18 @@
 //! A stream takes lines, and the launcher's `poll` says when its descriptor has room. While too much of a stream is
 //! unwritten, the ranks' output for it stays in their pipes, so they wait for the reader as they would without a launcher.
 //!
-//! Rejected: `O_NONBLOCK`, which other processes that share the file would get, too; a thread that writes (nothing could
-//! end it while it waits).
+//! A terminal that has room may still have too little: a write sleeps until the rest fits. The launcher opens it once more,
+//! non-blocking, and writes there.
+//!
+//! Rejected: `O_NONBLOCK` on the file that the launcher was given, which other processes that share it would get, too; a thread
+//! that writes (nothing could end it while it waits).
 
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::rank::Stream;
@@ -31,8 +35,8 @@ pub(crate) struct Streams {
 
 impl Streams {
     pub(crate) fn new() -> Streams {
-        let err = (!are_one_file()).then(Writer::default);
-        Streams { out: Writer::default(), err }
+        let err = (!are_one_file()).then(|| Writer::of(io::stderr().as_fd()));
+        Streams { out: Writer::of(io::stdout().as_fd()), err }
     }
 
     /// Whether the ranks' output for this stream is to wait.
@@ -84,6 +88,24 @@ fn are_one_file() -> bool {
     }
 }
 
+/// The same terminal, non-blocking, if the file is a terminal that may be opened.
+fn opened_anew(file: BorrowedFd<'_>) -> Option<OwnedFd> {
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let terminal = terminal(file)?;
+    let anew = rustix::fs::open(path, flags, Mode::empty()).ok()?;
+    // The master's side of a pseudo-terminal opens as another one's.
+    (self::terminal(anew.as_fd()) == Some(terminal)).then_some(anew)
+}
+
+/// The device number of the terminal that the file is.
+fn terminal(file: BorrowedFd<'_>) -> Option<libc::c_uint> {
+    let mut device: libc::c_uint = 0;
+    // SAFETY: the call writes an unsigned int.
+    let answer = unsafe { libc::ioctl(file.as_raw_fd(), libc::TIOCGDEV, &raw mut device) };
+    (answer == 0).then_some(device)
+}
+
 /// A descriptor whose room is waited for.
 fn writable(fd: i32) -> libc::pollfd {
     libc::pollfd { fd, events: libc::POLLOUT, revents: 0 }
@@ -96,11 +118,17 @@ struct Writer {
     /// How much of the first line is written.
     begun: usize,
     unwritten: usize,
+    /// What is written to instead of the descriptor.
+    terminal: Option<OwnedFd>,
     /// It cannot be written: lines are dropped.
     broken: bool,
 }
 
 impl Writer {
+    fn of(file: BorrowedFd<'_>) -> Writer {
+        Writer { terminal: opened_anew(file), ..Writer::default() }
+    }
+
     fn push(&mut self, line: Vec<u8>) {
         if !self.broken {
             self.unwritten += line.len();
@@ -112,7 +140,8 @@ impl Writer {
         while !self.lines.is_empty()
             && wait(&mut [writable(file.as_raw_fd())], Some(Duration::ZERO))
         {
-            match rustix::io::write(file, &self.piece()) {
+            let to = self.terminal.as_ref().map_or(file, OwnedFd::as_fd);
+            match rustix::io::write(to, &self.piece()) {
                 // The room that `poll` has seen is another writer's now.
                 Err(Errno::INTR | Errno::AGAIN) => return Ok(()),
                 Ok(written @ 1..) => self.advance(written),
@@ -151,7 +180,12 @@ impl Writer {
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::FromRawFd;
+    use std::ptr::null_mut;
+    use std::time::Instant;
+
     use super::*;
+    use crate::ready::readable;
 
     /// A pipe that is blocking, and whose reader takes a little at a time.
     #[test]
@@ -175,6 +209,68 @@ mod tests {
         drop(pipe);
         reader.read_to_end(&mut read).unwrap();
         assert_eq!(read, lines.concat());
+    }
+
+    /// A new pseudo-terminal: the side of its reader, and of its programs.
+    fn pty() -> (OwnedFd, OwnedFd) {
+        let (mut master, mut slave) = (-1, -1);
+        // SAFETY: the call writes two ints, and is given nothing else.
+        let answer =
+            unsafe { libc::openpty(&mut master, &mut slave, null_mut(), null_mut(), null_mut()) };
+        assert_eq!(answer, 0);
+        // SAFETY: both are open, and owned by nothing else.
+        unsafe { (OwnedFd::from_raw_fd(master), OwnedFd::from_raw_fd(slave)) }
+    }
+
+    #[test]
+    fn a_full_terminal_is_left() {
+        let (master, slave) = pty();
+        let line = [&[b'x'; 99][..], b"\n"].concat();
+        let (tell, told) = std::sync::mpsc::channel();
+        let other = slave.try_clone().unwrap();
+        let writes = std::thread::spawn(move || {
+            let mut writer = Writer::of(other.as_fd());
+            (0..1000).for_each(|_| writer.push(line.clone()));
+            let written = writer.write(other.as_fd());
+            tell.send(()).unwrap();
+            written.map(|()| (writer, other))
+        });
+        let left = told.recv_timeout(Duration::from_secs(30)).is_ok();
+        if !left {
+            drop(master); // which ends its write
+            drop(writes.join());
+            panic!("the writer waits for the terminal's reader");
+        }
+        let (mut writer, other) = writes.join().unwrap().unwrap();
+        assert!(!writer.lines.is_empty());
+        // The kernel makes some more room meanwhile. Room that takes nothing would have the launcher spin.
+        let until = Instant::now() + Duration::from_secs(30);
+        while wait(&mut [writable(other.as_raw_fd())], Some(Duration::ZERO)) {
+            assert!(Instant::now() < until);
+            writer.write(other.as_fd()).unwrap();
+        }
+        assert!(!writer.lines.is_empty());
+        // Those that share the file have it as it was.
+        let flags = rustix::fs::fcntl_getfl(&slave).unwrap();
+        assert!(!flags.contains(OFlags::NONBLOCK));
+        let (mut read, mut buffer) = (0, [0; 5000]);
+        while read < 1000 * 101 {
+            let there = wait(&mut [readable(master.as_raw_fd())], Some(Duration::from_secs(30)));
+            assert!(there, "{read}");
+            read += rustix::io::read(&master, &mut buffer).unwrap();
+            writer.write(other.as_fd()).unwrap();
+        }
+        assert!(writer.lines.is_empty());
+        assert_eq!(read, 1000 * 101); // each newline as two characters
+    }
+
+    #[test]
+    fn only_the_same_terminal_is_opened_anew() {
+        let (master, slave) = pty();
+        assert!(opened_anew(slave.as_fd()).is_some());
+        assert!(opened_anew(master.as_fd()).is_none());
+        let (_reader, pipe) = io::pipe().unwrap();
+        assert!(opened_anew(pipe.as_fd()).is_none());
     }
 
     #[test]
