@@ -1,8 +1,11 @@
 //! What programs do inside what the library calls: callbacks at the end of requests, strategies, operators, wakers.
 
 mod common;
+#[path = "../../marcel-rs/tests/common/mod.rs"]
+mod processes;
 
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Wake, Waker};
@@ -298,6 +301,43 @@ fn a_panic_in_on_done_is_told_of_as_such() {
         "on_done",
         "function \"on_done\" of a newmad request panicked: the callback's own words"
     ));
+}
+
+/// It is not to wait. Its thread is unwound there: the thread ends, and so does its runtime.
+#[test]
+fn a_function_of_on_done_that_waits_does_not_keep_the_runtime() {
+    let test = "a_function_of_on_done_that_waits_does_not_keep_the_runtime";
+    processes::in_a_child(test, LIMIT, || {
+        let manager = Manager::builder().mode(marcel::Mode::Mono);
+        let runtime = pioman::Runtime::build(manager, marcel::Runtime::builder()).unwrap();
+        let session = Session::local_world(1, runtime.manager()).unwrap().pop().unwrap();
+        let begun = Arc::new(AtomicBool::new(false));
+        let begins = begun.clone();
+        session.irecv(0, 1, vec![0; 8]).unwrap().on_done(move |_| {
+            begins.store(true, SeqCst);
+            loop {
+                marcel::park();
+            }
+        });
+        let sender = session.clone();
+        runtime.run(|| {
+            drop(marcel::spawn(move || {
+                // Which ends the receive.
+                sender.send(0, 1, b"ball").unwrap();
+                loop {
+                    marcel::park();
+                }
+            }));
+            while !begun.load(SeqCst) {
+                marcel::yield_now();
+            }
+        });
+        drop(runtime);
+        assert_eq!(pioman::faults(), 0, "it is told of as a panic");
+        // Others use it as before.
+        session.send(0, 2, b"ball").unwrap();
+        session.recv(0, 2, &mut [0; 8]).unwrap();
+    });
 }
 
 #[test]

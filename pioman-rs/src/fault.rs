@@ -100,6 +100,11 @@ impl<T> Called<T> {
         Some(text.unwrap_or("a panic without a text"))
     }
 
+    /// Whether the code has waited, and the green thread is unwound there: no panic to tell of.
+    pub fn is_unwinding(&self) -> bool {
+        self.result.as_ref().is_err_and(|payload| is_forced_unwinding(&**payload))
+    }
+
     /// What the caller resumes (`resume_unwind`) when its own things are in order, if the code has waited and the green
     /// thread is unwound there: see [`is_forced_unwinding`].
     pub fn into_unwinding(self) -> Option<Box<dyn Any + Send>> {
@@ -109,7 +114,7 @@ impl<T> Called<T> {
     /// Tells of a panic; the message ends with `result`.
     pub(crate) fn tell_panic(&self, kind: &str, name: &str, result: &str) {
         if let Some(message) = self.message()
-            && !self.result.as_ref().is_err_and(|payload| is_forced_unwinding(&**payload))
+            && !self.is_unwinding()
         {
             let took = self.took();
             report(kind, name, format_args!("panicked after {took:?}: {message}{result}"));

@@ -225,15 +225,19 @@ impl Owned {
     }
 }
 
-/// Calls what is called at the end of a detached request. A panic in it is reported, and goes no further.
+/// Calls what is called at the end of a detached request. A panic in it is reported, and goes no further. The unwinding of a
+/// green thread that waited in it, whose runtime ends, goes on: `pioman`, which calls this, expects it.
 ///
 /// # Safety
 /// As [`ended`].
 unsafe fn ended_later(callback: NonNull<CallbackRequest>) {
     // SAFETY: the caller's promise.
     let called = call_foreign(|| unsafe { ended(callback) });
-    if let Some(message) = called.message() {
+    if let Some(message) = called.message().filter(|_| !called.is_unwinding()) {
         report("function", "on_done", format_args!("of a newmad request panicked: {message}"));
+    }
+    if let Some(unwinding) = called.into_unwinding() {
+        std::panic::resume_unwind(unwinding);
     }
 }
 
