@@ -7,8 +7,13 @@ use std::time::{Duration, Instant};
 
 use common::{err, mad, out, run};
 
+/// An empty folder: what an earlier run of the tests left there is removed.
 fn folder(name: &str) -> std::path::PathBuf {
     let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    match std::fs::remove_dir_all(&path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => panic!("{path:?}: {error}"),
+        _ => {}
+    }
     std::fs::create_dir_all(&path).unwrap();
     path
 }
@@ -125,7 +130,6 @@ fn a_report_overwrites_nothing_that_it_reads() {
     let text = lines("20");
     std::fs::write(folder.join("page.jsonl"), &text).unwrap();
     std::fs::write(folder.join("lines"), &text).unwrap();
-    let _ = std::fs::remove_file(folder.join("link"));
     std::os::unix::fs::symlink("page.jsonl", folder.join("link")).unwrap();
     for (args, said) in [
         (&["--only", "overhead", "-o", "page.html", "--compare", "page.jsonl"][..], "page.jsonl"),
@@ -153,7 +157,6 @@ fn a_report_overwrites_nothing_that_it_reads() {
 fn an_interrupted_report_has_what_was_measured() {
     let folder = folder("report-interrupted");
     let (page, measured) = (folder.join("page.html"), folder.join("page.jsonl"));
-    let _ = std::fs::remove_file(&measured);
     // A round takes four seconds.
     let mut command = mad(&["report", "--only", "idle", "-o"]);
     command.arg(&page).stdout(Stdio::null()).stderr(Stdio::piped());
@@ -255,7 +258,6 @@ fn a_report_without_a_line_leaves_the_earlier_lines() {
 #[test]
 fn a_page_that_does_not_fit_can_be_made_again_from_the_lines() {
     let folder = folder("report-full");
-    let _ = std::fs::remove_file(folder.join("page.html"));
     // Each write to it fails as on a full disk.
     std::os::unix::fs::symlink("/dev/full", folder.join("page.html")).unwrap();
     let args = ["report", "--only", "overhead", "--rounds", "1", "-o", "page.html"];
