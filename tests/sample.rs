@@ -108,6 +108,26 @@ fn a_pipe_with_a_name_is_written_into() {
 }
 
 #[test]
+fn standard_output_takes_the_file_after_what_is_printed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (link, to) = (folder.path().join("link"), folder.path().join("to"));
+    std::os::unix::fs::symlink("/dev/stdout", &link).unwrap();
+    for place in ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1", link.to_str().unwrap()] {
+        let mut command = mad(&SHORT);
+        command.args(["--output", place]).stdout(std::fs::File::create(&to).unwrap());
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{place}: {}", err(&output));
+        let text = std::fs::read_to_string(&to).unwrap();
+        let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("{place}: {part}: {text}"));
+        assert!(at("half round trip") < at("newmad sampling 1\n"), "{place}: {text}");
+        assert!(at("newmad sampling 1\n") < at("\nwritten to "), "{place}: {text}");
+        assert!(!text.contains('\0'), "{place}: {text}");
+    }
+    assert!(link.is_symlink());
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 2, "nothing is left beside it");
+}
+
+#[test]
 fn a_rail_that_there_is_not_is_refused() {
     let output = mad(&["sample", "--driver", "pigeon"]).output().unwrap();
     assert_eq!(output.status.code(), Some(2));

@@ -12,8 +12,11 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
+use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
+
+use rustix::fs::OFlags;
 
 use super::curve::MOST;
 use super::table::{Protocol, Sampling};
@@ -43,7 +46,9 @@ pub fn default_path() -> Option<PathBuf> {
 enum Place {
     /// A file, or nothing: `new` is written and takes the place of `path`.
     File { path: PathBuf, new: PathBuf },
-    /// A pipe, a device, a folder, or a link to nothing: not to be replaced.
+    /// What a descriptor of this process writes to, as at `/dev/stdout`: the same descriptor once more.
+    Open(File),
+    /// A pipe, a device, a folder, a link to nothing, or a file that another process has open: not to be replaced.
     Other(PathBuf),
 }
 
@@ -53,6 +58,9 @@ impl Place {
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder)?;
         }
+        if let Some(open) = open_file(path) {
+            return Ok(own(&open)?.map_or(Place::Other(open), Place::Open));
+        }
         let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         if path.symlink_metadata().is_ok_and(|about| !about.is_file()) {
             return Ok(Place::Other(path));
@@ -60,6 +68,43 @@ impl Place {
         let mut new = path.as_os_str().to_owned();
         new.push(format!(".{}", std::process::id()));
         Ok(Place::File { path, new: new.into() })
+    }
+}
+
+/// Where `/proc` has the open file that `path` names, if it names one: `/dev/stdout`, and links to it, do.
+fn open_file(path: &Path) -> Option<PathBuf> {
+    let mut path = std::path::absolute(path).ok()?;
+    // The kernel follows no more links than this.
+    for _ in 0..40 {
+        let to = fs::read_link(&path).ok()?;
+        let folder = path.parent()?.canonicalize().ok()?;
+        if folder.starts_with("/proc") {
+            return Some(folder.join(path.file_name()?));
+        }
+        path = folder.join(to);
+    }
+    None
+}
+
+/// Duplicates the descriptor that `open` names, if it is this process's. The duplicate shares its position in the file:
+/// to open the file again would begin at its start, over what was written through the descriptor.
+fn own(open: &Path) -> io::Result<Option<File>> {
+    if open.parent().map(Path::to_owned) != fs::canonicalize("/proc/self/fd").ok() {
+        return Ok(None);
+    }
+    let number = open.file_name().and_then(|name| name.to_str()?.parse().ok());
+    let Some(number) = number else { return Ok(None) };
+    // SAFETY: the call takes no pointers.
+    let copy = unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 0) };
+    if copy < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel has just given this descriptor, which nothing else has.
+    let file = File::from(unsafe { OwnedFd::from_raw_fd(copy) });
+    let flags = rustix::fs::fcntl_getfl(&file)?;
+    match flags.intersects(OFlags::WRONLY | OFlags::RDWR) {
+        true => Ok(Some(file)),
+        false => Err(io::Error::from_raw_os_error(libc::EBADF)),
     }
 }
 
@@ -84,7 +129,8 @@ impl Sampling {
         Sampling::parse(&text).map_err(bad)
     }
 
-    /// Writes a cache file, whole or not at all. Its folder is made. A pipe or a device is written into.
+    /// Writes a cache file, whole or not at all. Its folder is made. A pipe, a device or an open file (`/dev/stdout`) is
+    /// written into.
     ///
     /// # Errors
     /// What the kernel refuses.
@@ -97,6 +143,7 @@ impl Sampling {
                 }
                 written
             }
+            Place::Open(mut file) => file.write_all(self.text().as_bytes()),
             Place::Other(path) => {
                 let mut file =
                     File::options().write(true).create(true).truncate(true).open(path)?;
@@ -113,6 +160,7 @@ impl Sampling {
     pub fn try_place(path: &Path) -> io::Result<()> {
         match Place::of(path)? {
             Place::File { new, .. } => File::create(&new).and_then(|_| fs::remove_file(&new)),
+            Place::Open(_) => Ok(()),
             // To open a pipe waits for its reader, and to close it again ends what that reads. Writing makes the file
             // that a link names and that is not there.
             Place::Other(path) => match fs::metadata(&path) {
