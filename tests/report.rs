@@ -220,6 +220,8 @@ fn what_cannot_be_written_is_named_before_anything_is_measured() {
     std::fs::create_dir_all(folder.join("folder.html")).unwrap();
     std::fs::create_dir_all(folder.join("lines.jsonl")).unwrap();
     std::fs::write(folder.join("folder.jsonl"), "earlier lines").unwrap();
+    // Trying the page does not make what its link names.
+    std::os::unix::fs::symlink("nothing.html", folder.join("lines.html")).unwrap();
     for (page, named) in [
         ("folder.html", "folder.html"),
         ("lines.html", "lines.jsonl"),
@@ -238,7 +240,7 @@ fn what_cannot_be_written_is_named_before_anything_is_measured() {
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
     left.sort();
-    assert_eq!(left, ["folder.html", "folder.jsonl", "lines.jsonl"]);
+    assert_eq!(left, ["folder.html", "folder.jsonl", "lines.html", "lines.jsonl"]);
 }
 
 #[test]

@@ -87,7 +87,8 @@ pub fn complain(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
-/// Tries whether a file can be written that takes a while to come to be. What is there stays as it is.
+/// Tries whether a file can be written that takes a while to come to be. What is there stays as it is, and
+/// nothing is made.
 ///
 /// # Errors
 /// What the kernel refuses.
@@ -99,7 +100,11 @@ pub(crate) fn try_file(path: &Path) -> io::Result<()> {
     match File::options().write(true).create_new(true).open(path) {
         Ok(_) => std::fs::remove_file(path),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            File::options().append(true).create(true).open(path).map(drop)
+            match File::options().append(true).open(path) {
+                // A link to nothing: writing makes the file that it names.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+                tried => tried.map(drop),
+            }
         }
         Err(error) => Err(error),
     }
