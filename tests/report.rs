@@ -2,10 +2,15 @@
 
 mod common;
 
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use common::{err, mad, out, run};
+
+/// The number of the capability that lets root write any file (linux/capability.h).
+const CAP_DAC_OVERRIDE: libc::c_ulong = 1;
 
 /// An empty folder: what an earlier run of the tests left there is removed.
 fn folder(name: &str) -> std::path::PathBuf {
@@ -241,6 +246,29 @@ fn what_cannot_be_written_is_named_before_anything_is_measured() {
         .collect();
     left.sort();
     assert_eq!(left, ["folder.html", "folder.jsonl", "lines.html", "lines.jsonl"]);
+}
+
+#[test]
+fn lines_that_may_only_be_read_are_replaced_and_a_link_to_nothing_is_followed() {
+    let folder = folder("report-replaces");
+    let lines = folder.join("page.jsonl");
+    std::fs::write(&lines, "earlier lines").unwrap();
+    std::fs::set_permissions(&lines, std::fs::Permissions::from_mode(0o444)).unwrap();
+    std::os::unix::fs::symlink("new.html", folder.join("page.html")).unwrap();
+    let mut command = mad(&["report", "--only", "overhead", "--rounds", "1", "-o", "page.html"]);
+    // Root writes what it may only read by this capability; other users do not have it, and the call fails.
+    let bounded = || {
+        // SAFETY: the call takes no pointers, allocates nothing and takes no lock.
+        unsafe { libc::prctl(libc::PR_CAPBSET_DROP, CAP_DAC_OVERRIDE, 0, 0, 0) };
+        Ok(())
+    };
+    // SAFETY: `bounded` only makes that call.
+    unsafe { command.pre_exec(bounded) };
+    let output = command.current_dir(&folder).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+    assert!(std::fs::read_to_string(&lines).unwrap().contains("\"bench\""));
+    assert!(folder.join("page.html").is_symlink() && !folder.join("new.html").is_symlink());
+    assert!(std::fs::read_to_string(folder.join("new.html")).unwrap().contains("<svg"));
 }
 
 #[test]

@@ -131,8 +131,13 @@ pub fn run(args: &ReportArgs) -> Outcome {
     let (done, conditions) = if args.from.is_empty() {
         across::refuse("mad report")?;
         let lines = args.lines();
-        for file in [&args.output, &lines, &measure::part(&lines)] {
-            try_file(file).map_err(|e| Exit::Failed(format!("report: {}: {e}", file.display())))?;
+        let failed = |file: &Path, e| Exit::Failed(format!("report: {}: {e}", file.display()));
+        for file in [&args.output, &measure::part(&lines)] {
+            try_file(file).map_err(|e| failed(file, e))?;
+        }
+        // The lines take the place of what is there: of a file that may only be read too, of a folder never.
+        if lines.symlink_metadata().is_ok_and(|about| about.is_dir()) {
+            return Err(failed(&lines, std::io::ErrorKind::IsADirectory.into()));
         }
         let plan = Plan {
             rounds: args.rounds,
