@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use common::{compile, host, lines};
+use common::{compile, host, lines, source};
 
 /// Runs two ranks on one virtual processor, with two ends that the host process inherits.
 fn two_ranks(program: &Path, way: &str, ends: (OwnedFd, OwnedFd)) -> Output {
@@ -106,4 +106,22 @@ fn ranks_sleep_at_the_same_time() {
     let program = compile(folder.path(), "waits.c", &[]);
     let output = two_ranks(&program, "sleep", pipe());
     check(&output, "sleep", &"slept 1, refused 1\n".repeat(2));
+}
+
+/// The mutex is all ranks', and a rank that waits for it holds up the virtual processor: with the one that would give it back.
+#[test]
+fn a_library_that_waits_with_a_mutex_of_its_own_keeps_the_other_rank_from_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let made = Command::new("cc")
+        .args(["-g", "-fPIC", "-shared", "-DLIBRARY", "-pthread", "-o", "liblocked.so"])
+        .arg("-Wl,-soname,liblocked.so")
+        .arg(source("locked.c"))
+        .current_dir(folder.path())
+        .status();
+    assert!(made.unwrap().success());
+    let place = folder.path().display();
+    let flags = [&*format!("-L{place}"), &*format!("-Wl,-rpath,{place}"), "-llocked"];
+    let program = compile(folder.path(), "locked.c", &flags);
+    let output = two_ranks(&program, "any", pipe());
+    check(&output, "locked", &"all\n".repeat(2));
 }

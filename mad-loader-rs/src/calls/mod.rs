@@ -42,23 +42,37 @@ pub(crate) fn find_private(name: &[u8]) -> Option<usize> {
     exceptions::calls().iter().find(|call| call.0.as_bytes() == name).map(|call| call.1)
 }
 
-/// The function that takes the place of the one with this name.
-pub(crate) fn find(name: &[u8]) -> Option<usize> {
-    let tables: [&[Call]; 13] = [
+/// The function that takes the place of the one with this name, in libraries that all ranks share: not those that wait. A
+/// library may wait while it holds a mutex of its own. If another rank ran meanwhile and asked for that mutex, it would block
+/// the kernel thread that both need.
+pub(crate) fn find_shared(name: &[u8]) -> Option<usize> {
+    let tables: [&[Call]; 8] = [
         &start::calls(),
         &end::calls(),
         &environment::calls(),
         &exceptions::calls(),
         &files::calls(),
         &options::calls(),
+        &streams::calls(),
+        &threads::calls(),
+    ];
+    look(&tables, name)
+}
+
+/// The function that takes the place of the one with this name, in what a rank has for itself, and in libraries that hold no
+/// mutex where they wait.
+pub(crate) fn find(name: &[u8]) -> Option<usize> {
+    let waits: [&[Call]; 5] = [
         &blocking::calls(),
         &descriptors::calls(),
         &poll::calls(),
         &sleep::calls(),
         &sockets::calls(),
-        &streams::calls(),
-        &threads::calls(),
     ];
-    let mut calls = tables.into_iter().flatten();
+    find_shared(name).or_else(|| look(&waits, name))
+}
+
+fn look(tables: &[&[Call]], name: &[u8]) -> Option<usize> {
+    let mut calls = tables.iter().copied().flatten();
     calls.find(|call| call.0.as_bytes() == name).map(|call| call.1)
 }

@@ -41,6 +41,12 @@ pub(crate) fn is_the_process_own(library: &str) -> bool {
     KNOWN.iter().any(|known| file.starts_with(known))
 }
 
+/// Whether a library is known to hold no mutex of its own where it waits: C++'s, whose `std::this_thread` sleeps there.
+pub(crate) fn waits_without_locks(library: &Path) -> bool {
+    let file = library.file_name().unwrap_or_default().as_encoded_bytes();
+    file.starts_with(b"libstdc++.so.") || file.starts_with(b"libc++.so.")
+}
+
 /// The dynamic linker of programs that name none: its place is a part of the machine's binary interface.
 const LINKER: &str = "/lib64/ld-linux-x86-64.so.2";
 

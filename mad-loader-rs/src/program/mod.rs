@@ -10,6 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use self::image::Image;
+use self::libraries::Loaded;
 use self::private::Private;
 use crate::calls;
 use crate::check::check;
@@ -73,7 +74,11 @@ impl Program {
         let loaded = unsafe { libraries::load(&libraries) }?;
         for library in &loaded {
             // Libraries that the process had before are the ranks' too: where the process was started as the program, all are.
-            let find = if library.serves_runtime { calls::find_private } else { calls::find };
+            let find = match library {
+                Loaded { serves_runtime: true, .. } => calls::find_private,
+                _ if libraries::waits_without_locks(&library.path) => calls::find,
+                _ => calls::find_shared,
+            };
             // SAFETY: no copy of the program runs yet. What libraries are redirected to does what the C library does for
             // threads that belong to no rank.
             unsafe { pointers::redirect_library(&library.path, library.object, find) };
