@@ -62,7 +62,7 @@ pub fn inspect(path: &Path) -> io::Result<Inspection> {
         return Ok(refused(refusal));
     }
     let listed = libraries::list(&path, &elf)?;
-    let refusal = libraries::check(&listed).err();
+    let refusal = libraries::check(&listed, &elf, &file).err();
     let names = listed.iter().map(|library| library.name.clone()).collect();
     let mut shared = Vec::new();
     for library in listed {

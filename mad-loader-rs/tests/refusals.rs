@@ -357,3 +357,19 @@ fn a_library_whose_thread_locals_find_no_room_is_named_and_the_way_out_makes_roo
     let output = output.unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
 }
+
+/// It knows common blocks of Fortran by their addresses: a program without them gives it none.
+#[test]
+fn a_library_that_knows_one_copy_is_refused_where_the_program_has_what_it_knows() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().display();
+    library(folder.path(), "madmpi_fortran", "");
+    let flags = format!("-L'{place}' -Wl,-rpath,'{place}' -lmadmpi_fortran -rdynamic");
+    let program = make(folder.path(), "uses.c", &format!("-DFORTRAN {flags}"));
+    let (refusal, text) = refused(&program);
+    assert_eq!(refusal, Refusal::BoundLibrary("libmadmpi_fortran.so".into()));
+    assert!(text.contains("run its ranks as processes"), "{text}");
+    let program = make(folder.path(), "uses.c", &flags);
+    assert_eq!(inspect(&program).unwrap().refusal, None);
+    runs(&program);
+}

@@ -84,11 +84,27 @@ fn read_line(line: &str, linker: &str) -> Option<Library> {
 }
 
 /// madmpi's part in Fortran: it compares what it is given with addresses of common blocks, which bind to the process's own
-/// copy of the program.
+/// copy of the program, or of a library.
 const BOUND: &str = "libmadmpi_fortran.so";
 
+/// Those common blocks. What has none of them in itself, such as a program in C with a library in Fortran, gives no address
+/// that differs from rank to rank.
+const COMMON_BLOCKS: [&str; 10] = [
+    "madmpi_bottom_",
+    "madmpi_in_place_",
+    "madmpi_buffer_automatic_",
+    "madmpi_unweighted_",
+    "madmpi_weights_empty_",
+    "madmpi_errcodes_ignore_",
+    "madmpi_status_ignore_",
+    "madmpi_statuses_ignore_",
+    "madmpi_argv_null_",
+    "madmpi_argvs_null_",
+];
+
 /// Why a program with these libraries cannot run as ranks: names that were not found, or a library that knows one copy.
-pub(crate) fn check(libraries: &[Library]) -> Result<(), Refusal> {
+/// The program is read from `file`.
+pub(crate) fn check(libraries: &[Library], elf: &Elf, file: &[u8]) -> Result<(), Refusal> {
     let missing: Vec<_> = libraries
         .iter()
         .filter(|library| library.path.is_none() && Object::loaded(&library.name).is_none())
@@ -97,9 +113,23 @@ pub(crate) fn check(libraries: &[Library]) -> Result<(), Refusal> {
     if !missing.is_empty() {
         return Err(Refusal::MissingLibraries(missing));
     }
-    let file = |name: &str| name.rsplit('/').next().is_some_and(|file| file.starts_with(BOUND));
-    let bound = libraries.iter().find(|library| file(&library.name));
-    bound.map_or(Ok(()), |library| Err(Refusal::BoundLibrary(library.name.clone())))
+    check_bound(libraries, elf, file)
+}
+
+/// Why ranks cannot have copies of `file`, a program or library among `libraries`: one of these knows one copy.
+pub(crate) fn check_bound(libraries: &[Library], elf: &Elf, file: &[u8]) -> Result<(), Refusal> {
+    match bound(libraries) {
+        Some(name) if elf.exports(file, &COMMON_BLOCKS)?.is_some() => {
+            Err(Refusal::BoundLibrary(name.to_owned()))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn bound(libraries: &[Library]) -> Option<&str> {
+    let is_bound =
+        |name: &&str| name.rsplit('/').next().is_some_and(|file| file.starts_with(BOUND));
+    libraries.iter().map(|library| &*library.name).find(is_bound)
 }
 
 /// A library in memory.
@@ -189,16 +219,16 @@ mod tests {
     }
 
     #[test]
-    fn a_library_that_knows_one_copy_of_the_program_is_refused() {
-        let judge = |name: &str| {
+    fn a_library_that_knows_one_copy_of_the_program_is_found() {
+        let is_bound = |name: &str| {
             let path = Some(PathBuf::from("/lib/any"));
-            check(&[Library { name: name.to_owned(), path }])
+            bound(&[Library { name: name.to_owned(), path }]) == Some(name)
         };
         for name in ["libmadmpi_fortran.so.1", "/a b/libmadmpi_fortran.so.2"] {
-            assert_eq!(judge(name), Err(Refusal::BoundLibrary(name.to_owned())));
+            assert!(is_bound(name), "{name}");
         }
         for name in ["libmpi_abi.so.1", "libgfortran.so.5", "/libmadmpi_fortran.so/libx.so"] {
-            assert_eq!(judge(name), Ok(()));
+            assert!(!is_bound(name), "{name}");
         }
     }
 

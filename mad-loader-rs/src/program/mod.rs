@@ -69,7 +69,7 @@ impl Program {
         let references = elf.references(&contents).map_err(refused)?;
         check(&elf, &references, &contents).map_err(refused)?;
         let libraries = libraries::list(&path, &elf).map_err(unreadable)?;
-        libraries::check(&libraries).map_err(refused)?;
+        libraries::check(&libraries, &elf, &contents).map_err(refused)?;
         // SAFETY: the program's libraries are trusted as the program is.
         let loaded = unsafe { libraries::load(&libraries) }?;
         for library in &loaded {

@@ -62,7 +62,8 @@ pub(super) fn read(
             );
         }
         if let Some((name, path, base)) = found.iter().find(|found| found.0 == library.name) {
-            let image = image(path).map_err(|why| Error::Private((*name).to_owned(), why))?;
+            let image =
+                image(path, listed).map_err(|why| Error::Private((*name).to_owned(), why))?;
             read.push((*name, needed, Private { image, base: *base }));
         }
     }
@@ -75,8 +76,9 @@ fn read_file(path: &Path) -> Result<(Vec<u8>, Elf), String> {
     Ok((file, elf))
 }
 
-fn image(path: &Path) -> Result<Image, String> {
+fn image(path: &Path, listed: &[Library]) -> Result<Image, String> {
     let (file, elf) = read_file(path)?;
+    libraries::check_bound(listed, &elf, &file).map_err(|refusal| refusal.to_string())?;
     let references = elf.references(&file).map_err(|refusal| refusal.to_string())?;
     // The dynamic linker may give a copy the places of the library's own.
     let refusal = if elf.dynamic.has_static_tls() || references.has_fixed_locals {
