@@ -120,9 +120,12 @@ fn exit_inside_the_c_library_ends_the_process_and_says_so() {
     let program = compile(folder.path(), "ends.c", &["-pthread"]);
     let program = program.to_str().unwrap();
     let words = "mad: rank 0 has ended the process with all its ranks";
-    for (way, status, told) in
-        [("errx", 9, true), ("errx well", 1, true), ("errx of a child", 0, false)]
-    {
+    for (way, status, told) in [
+        ("errx", 9, true),
+        ("errx well", 1, true),
+        ("errx 256", 1, true),
+        ("errx of a child", 0, false),
+    ] {
         let output = ranks(&["-n", "1", program, way]);
         let errors = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(status), "{way}: {errors}");

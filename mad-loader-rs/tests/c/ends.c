@@ -46,6 +46,7 @@ int main(int argc, char **argv) {
     if (!strcmp(way, "_exit")) { atexit(handler); _exit(4); }
     if (!strcmp(way, "errx")) { atexit(handler); errx(9, "a word"); }
     if (!strcmp(way, "errx well")) errx(0, "a word");
+    if (!strcmp(way, "errx 256")) errx(256, "a word");
     if (!strcmp(way, "errx of a child")) {
         int status = -1;
         pid_t child = fork();
