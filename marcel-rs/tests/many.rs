@@ -201,7 +201,10 @@ fn runtimes_that_start_and_stop_leave_nothing_behind() {
         assert_eq!(before.0, after.0, "descriptors");
         assert!(after.1 <= before.1, "kernel threads: {before:?} then {after:?}");
         let grown = after.2.saturating_sub(before.2);
-        assert!(grown < 1024, "{grown} KiB for 800 runtimes");
+        // AddressSanitizer keeps a record of each kernel thread that has ended, 4,400 here; its own part that finds leaks looks
+        // after memory then.
+        let records = cfg!(feature = "asan");
+        assert!(records || grown < 1024, "{grown} KiB for 800 runtimes");
     });
 }
 
