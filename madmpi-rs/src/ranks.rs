@@ -84,10 +84,8 @@ fn host(argv: *const *const c_char) -> Result<c_int, String> {
 /// The size of each of so many ranks' stacks: as `ulimit -s` gives it to a process, or more if `MARCEL_STACK_SIZE` asks for it.
 fn stack(ranks: u32) -> Result<usize, String> {
     let asked = STACK_SIZE.int().map_err(|e| e.to_string())?.unwrap_or(0);
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: memory for the answer; zeroes stay where there is none.
-    unsafe { libc::getrlimit(libc::RLIMIT_STACK, &raw mut limit) };
-    Ok(stack_of(ranks, limit.rlim_cur, asked.unsigned_abs() * 1024) as usize)
+    let limit = room::limit(libc::RLIMIT_STACK).unwrap_or(libc::RLIM_INFINITY);
+    Ok(stack_of(ranks, limit, asked.unsigned_abs() * 1024) as usize)
 }
 
 /// The same, of the limit and of the bytes that are asked for. Addresses are all that it takes: but a process has not more

@@ -60,15 +60,19 @@ impl Limits {
         {
             bytes = bytes.min(max.saturating_sub(used));
         }
-        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-        // SAFETY: memory for the answer.
-        let told = unsafe { libc::getrlimit(libc::RLIMIT_AS, &raw mut limit) } == 0;
-        let limited = told && limit.rlim_cur != libc::RLIM_INFINITY;
         let taken = read_to_string("/proc/self/statm").ok();
         let taken = taken.and_then(|pages| pages.split(' ').next()?.parse::<u64>().ok());
-        let addresses = limited.then_some((limit.rlim_cur, taken.unwrap_or(0) << 12));
+        let addresses = limit(libc::RLIMIT_AS).map(|limit| (limit, taken.unwrap_or(0) << 12));
         Limits { maps, bytes, addresses }
     }
+}
+
+/// How much of something this process may have, if that is limited.
+pub(crate) fn limit(resource: libc::__rlimit_resource_t) -> Option<u64> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: memory for the answer.
+    let told = unsafe { libc::getrlimit(resource, &raw mut limit) } == 0;
+    Some(limit.rlim_cur).filter(|&limit| told && limit != libc::RLIM_INFINITY)
 }
 
 fn number(path: &str) -> Option<u64> {

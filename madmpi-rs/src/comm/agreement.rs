@@ -57,7 +57,7 @@ impl<'a> Agreement<'a> {
         let local = comm.coll_group()?;
         let contexts = &comm.circle.contexts;
         let Some(remote) = &comm.remote else { return Ok(Agreement::of_group(local, contexts)) };
-        let (Some(here), Some(there)) = (comm.group.process(0), remote.process(0)) else {
+        let (Some(_), Some(there)) = (comm.group.process(0), remote.process(0)) else {
             return Err(Fault::new(MPI_ERR_OTHER, "a side of the intercommunicator is empty"));
         };
         let bridge = Bridge {
@@ -66,7 +66,7 @@ impl<'a> Agreement<'a> {
             tag: comm.internal_tag(super::AGREEMENT),
         };
         let bridge = (comm.rank() == 0).then_some(bridge);
-        Ok(Agreement { local, contexts, leader: 0, bridge, second: there < here, two: true })
+        Ok(Agreement { local, contexts, leader: 0, bridge, second: comm.is_second(), two: true })
     }
 
     /// Whether this process offers contexts.

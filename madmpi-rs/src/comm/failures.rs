@@ -247,8 +247,8 @@ impl Comm {
         (if of_second { flags >> 32 } else { flags }) as c_int
     }
 
-    /// Whether this is the second of two sides, as in [`super::Agreement::of_comm`].
-    fn is_second(&self) -> bool {
+    /// Whether this is the second of two sides.
+    pub(super) fn is_second(&self) -> bool {
         let first = |remote: &Arc<Group>| remote.process(0) < self.group.process(0);
         self.remote.as_ref().is_some_and(first)
     }

@@ -102,15 +102,8 @@ impl Group {
         waits: Waits,
     ) -> Arc<Run> {
         let context = &self.context;
-        let (is_awaited, kept) = match waits {
-            Waits::InTheCall => (true, None),
-            Waits::Later(kept) => (false, kept),
-        };
         // SAFETY: the caller's promise.
-        let run = unsafe { Run::new(context, plan, operator.cloned(), tag, memory, kept) };
-        if is_awaited {
-            run.is_awaited();
-        }
+        let run = unsafe { Run::new(context, plan, operator.cloned(), tag, memory, waits) };
         context.add(run.clone());
         if context.failure.get().is_some() {
             run.fail(); // it came too late for the thread that revoked the group

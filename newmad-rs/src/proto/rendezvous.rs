@@ -68,14 +68,13 @@ impl<D: Driver> Core<D> {
         request.is_waiting() || self.signals.absence.is_in_call()
     }
 
-    /// By which way a message comes faster from that peer, if both sides wait, or are expected to at once. It may be measured.
-    fn faster(&mut self, request: Ref, peer: u32) -> Way {
+    /// By which way a message comes faster from that peer, if both sides wait, or are expected to at once. It is measured if
+    /// this side `waits` already: a program that is only expected would have its own posts in the times.
+    fn faster(&mut self, request: Ref, peer: u32, waits: bool) -> Way {
         if self.sends_too(request) {
             return Way::Get;
         }
         let len = request.total.get();
-        // A program that is only expected would have its own posts in the times.
-        let waits = self.waits_already(request);
         let Some(kind) = Kind::of(len).filter(|_| waits) else { return Way::Fragments };
         let now = now_ns();
         let pace = &mut self.gates[peer as usize].pace;
@@ -129,12 +128,13 @@ impl<D: Driver> Core<D> {
         // A scattered sender has no address.
         let readable = addr != 0 && request.has_long_runs();
         let both = from != self.process && receiver_copies && sender_copies && readable;
-        let faster = if both { self.faster(request, from) } else { Way::Fragments };
-        let rail = self.copying_rail(from);
+        let reachable = rail.is_some();
+        let waits = self.waits_already(request);
+        let faster = if both { self.faster(request, from, waits) } else { Way::Fragments };
         let (protocol, why) = choose(Known::Matched {
             same_process: from == self.process,
-            reachable: rail.is_some(),
-            adapter_reads: rail.is_none() && self.reading_rail(from, request.total.get()).is_some(),
+            reachable,
+            adapter_reads: !reachable && self.reading_rail(from, request.total.get()).is_some(),
             readable,
             scattered: request.is_scattered(),
             receiver_waits: request.is_waiting(),
@@ -149,8 +149,7 @@ impl<D: Driver> Core<D> {
             Protocol::Get => {
                 self.copies.push(request, Place::Copies);
                 // The call that posts has more to post, and must not copy before that.
-                if from != self.process && receiver_copies && !(both && self.waits_already(request))
-                {
+                if from != self.process && receiver_copies && !(both && waits) {
                     self.grace = GRACE;
                 }
             }

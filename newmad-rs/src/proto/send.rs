@@ -108,9 +108,7 @@ impl<D: Driver> Core<D> {
         self.gates.enqueue(to, request, Place::Sends);
         let gate = &self.gates[to as usize];
         let (held, linked) = (gate.held, gate.small != NO_RAIL);
-        // What was held may have ended meanwhile: then nobody calls for what would be held with it.
-        let calls = self.signals.held.load(Ordering::Relaxed);
-        if calls && held > 0 && (held as usize) < WINDOW && self.holds(to, request) {
+        if held > 0 && (held as usize) < WINDOW && self.holds(to, request) {
             self.gates[to as usize].held += 1;
         } else if !(self.gathering && linked) {
             self.flush(to);

@@ -241,7 +241,11 @@ impl<D: Driver> Gates<D> {
     /// Takes out a request that waits to be sent.
     #[inline]
     pub(crate) fn dequeue(&mut self, to: u32, request: Ref) {
-        self.all[to as usize].queue(request.place.get()).remove(request);
+        let gate = &mut self.all[to as usize];
+        gate.queue(request.place.get()).remove(request);
+        if gate.sends.is_empty() {
+            gate.held = 0; // else later messages would be held with it, for which nobody looks
+        }
         self.backlog -= 1;
     }
 

@@ -212,6 +212,15 @@ fn held_messages_leave_together_at_the_next_look() {
     sent.push(send(&mut cores[0], false));
     assert_eq!(on_the_way(), 3);
     assert!(sent.iter().all(Asked::is_finished));
+    // What is taken out, as when its receiver leaves, holds no other one up.
+    cores[0].patient = true;
+    let out = send(&mut cores[0], false);
+    let request = cores[0].gates[1].sends.front().unwrap();
+    cores[0].gates.dequeue(1, request);
+    assert_eq!(cores[0].gates[1].held, 0);
+    cores[0].gates.enqueue(1, request, crate::request::Place::Sends);
+    settle(&mut cores);
+    assert!(out.is_finished());
 }
 
 /// What a strategy is told of a message when it is submitted: how many came before it since the last look.
