@@ -144,7 +144,7 @@ fn the_background_of_an_mpi_program_costs_next_to_nothing() {
 /// It computes nothing: each message of 8 bytes is followed at once by the wait for its answer.
 #[test]
 fn the_background_of_a_program_that_only_exchanges_costs_next_to_nothing() {
-    application("halo", "12000", "0:8:0:1");
+    application("halo", "120000", "0:8:0:1");
 }
 
 /// Over shm and tcp, in the default mode: a program, how many of its steps take a second or so, and their shape.
@@ -156,6 +156,12 @@ fn application(name: &str, steps: &str, point: &str) {
         command.arg(&program).args(["0/1", steps, point]);
         is_cheap(command, &format!("{name}, {driver}"));
     }
+}
+
+/// Both sides of announced messages compute, and no thread waits.
+#[test]
+fn the_background_of_an_exchange_behind_a_computation_costs_next_to_nothing() {
+    application("hidden", "500", "0:32768:1000:2");
 }
 
 #[test]

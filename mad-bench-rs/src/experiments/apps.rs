@@ -5,6 +5,7 @@
 //!
 //! ```text
 //! halo        compute; irecv and isend `window` messages of `size` bytes; wait for all; allreduce 8 bytes
+//! hidden      irecv and isend two messages of 32 KiB; compute; wait for all; allreduce 8 bytes
 //! cg          conjugate gradients on a grid of 256 x 256: exchange border rows; two allreduces of 8 bytes
 //! wavefront   a pipeline of small blocking sends and receives through a box of 128 x 128 x 48, corner to corner
 //! bfs         breadth-first search in a graph of 2^14 vertices: several messages under way, waits by loops around MPI_Test
@@ -58,8 +59,8 @@ pub(crate) static BENCH: Bench = Bench {
 
 const WORKLOAD: Key = Key {
     name: "workload",
-    takes: Takes::Words(&["halo", "cg", "wavefront", "bfs", "sort", "montecarlo"]),
-    default: "halo,cg,wavefront,bfs,sort,montecarlo",
+    takes: Takes::Words(&["halo", "hidden", "cg", "wavefront", "bfs", "sort", "montecarlo"]),
+    default: "halo,hidden,cg,wavefront,bfs,sort,montecarlo",
     help: "the application; over newmad itself there is halo",
 };
 const RANKS: Key = Key { name: "ranks", takes: Takes::Int(1, 16), default: "2", help: "processes" };
@@ -109,6 +110,7 @@ fn points(grid: Vec<Config>) -> Vec<Config> {
 
 fn program(config: &Config) -> Program {
     let (name, numbers) = match config.text("workload") {
+        "hidden" => ("hidden", [32 * 1024, 1000, 2]),
         "cg" => ("cg", [256, 0, 0]),
         "wavefront" => ("wavefront", [128, 48, 0]),
         "bfs" => ("bfs", [14, 8, 512]),

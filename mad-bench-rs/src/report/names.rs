@@ -100,6 +100,7 @@ pub(super) fn value(key: &str, value: &Value) -> String {
         ("workload", "turns") => "threads take turns",
         ("workload", "together") => "all threads at once",
         ("workload", "halo") => "halo exchange",
+        ("workload", "hidden") => "halo exchange behind a computation",
         ("workload", "cg") => "conjugate gradients",
         ("workload", "wavefront") => "wavefront",
         ("workload", "bfs") => "breadth-first search",

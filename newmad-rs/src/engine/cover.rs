@@ -131,8 +131,11 @@ mod tests {
         } else {
             b.isend(0, 2, vec![2])
         };
-        ends_without_a_call(&second);
-        sent.unwrap().wait().unwrap();
+        // It is rung for at the latest when its sender waits.
+        std::thread::scope(|scope| {
+            scope.spawn(|| sent.unwrap().wait().unwrap());
+            ends_without_a_call(&second);
+        });
         assert_eq!(last, [2]);
         close(a, b);
     }

@@ -131,6 +131,36 @@ fn a_call_that_waits_between_a_post_and_its_wait_is_not_away_and_is_no_wait_for_
     close(a, b);
 }
 
+/// A ring costs both sides more than the copy of this message, for which no thread waits.
+#[test]
+fn an_announcement_rings_nobody_who_computes_until_its_sender_waits() {
+    let (a, b, manager) = pair();
+    let (engine, doorbells) = (&a.inner().engine, &b.inner().engine.doorbells);
+    b.send(0, 2, &[1]).unwrap();
+    a.recv(1, 2, &mut [0]).unwrap();
+    doorbells.bells().iter().for_each(|bell| bell.took(Duration::from_micros(40)));
+    let mut buffer = vec![0; 20_000];
+    // SAFETY: the buffer outlives the request, which is over when this function ends, as is asserted.
+    let mut receive = unsafe { Request::recv(1, 1, &raw mut buffer[..], true) }.attended();
+    // SAFETY: it stays where it is until it is over.
+    unsafe { engine.submit_then_compute(NonNull::from(&mut receive), &manager) };
+    let before = doorbells.rung();
+    let sent = b.isend(0, 1, vec![1; 20_000]).unwrap();
+    std::thread::sleep(Duration::from_millis(50));
+    // (The manager, which both share, may have looked meanwhile.)
+    assert_eq!(doorbells.rung(), before, "it computes");
+    let limit = Instant::now() + Duration::from_secs(20);
+    std::thread::scope(|scope| {
+        scope.spawn(|| sent.wait().unwrap());
+        while !receive.is_finished() {
+            assert!(Instant::now() < limit, "it waits");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    });
+    assert_eq!(buffer, [1; 20_000]);
+    close(a, b);
+}
+
 /// As when the watcher has taken the core of a thread that is in the engine.
 #[test]
 fn a_message_wakes_the_watcher_once_while_a_thread_is_in_the_engine() {

@@ -5,7 +5,7 @@ use crate::memory::span::Span;
 use crate::net::reliable::checksum;
 use crate::net::{Driver, GATHER_MAX_CHECKED};
 use crate::sampling::{self, Pace};
-use crate::wire::{CHECKED, CHECKSUM, Header};
+use crate::wire::{CHECKED, CHECKSUM, Header, Kind, SENDER_WAITS};
 
 /// One network. Rails have the same order in all processes, the one of lowest latency first.
 pub(crate) struct Rail<D> {
@@ -42,10 +42,21 @@ impl<D: Driver> Rail<D> {
         if self.checked { CHECKSUM } else { 0 }
     }
 
+    /// Whether that is the announcement of a message whose sender does not wait, and which is copied faster than both sides
+    /// are interrupted: its receiver copies it when it comes to wait.
+    fn has_time(&self, header: &Header) -> bool {
+        let announced = header.kind == Kind::Rts && header.flags & SENDER_WAITS == 0;
+        announced && self.pace.copies_ns(header.len) < 2 * self.driver.ring_ns()
+    }
+
     /// Gives the driver a small packet, with its checksum where there is one. False: there is no room now.
+    #[inline]
     pub(crate) fn give(&mut self, to: u32, header: &Header, parts: &[Span]) -> bool {
         if !self.checked {
-            return self.driver.post_small(to, header, parts);
+            return match self.has_time(header) {
+                true => self.driver.post_later(to, header, parts),
+                false => self.driver.post_small(to, header, parts),
+            };
         }
         let header = Header {
             flags: header.flags | CHECKED,

@@ -45,6 +45,17 @@ pub(crate) trait Driver: Send {
     /// [`GATHER_MAX_CHECKED`]: crate::net::GATHER_MAX_CHECKED
     fn post_small(&mut self, to: u32, header: &Header, parts: &[Span]) -> bool;
 
+    /// As `post_small`, of what concerns a peer that computes only once this side waits for its answer: until then it need
+    /// not be rung.
+    fn post_later(&mut self, to: u32, header: &Header, parts: &[Span]) -> bool {
+        self.post_small(to, header, parts)
+    }
+
+    /// What it costs this side to ring a peer, in nanoseconds, as far as is known.
+    fn ring_ns(&self) -> u64 {
+        0
+    }
+
     /// As `post_small`, of a whole message in one piece: what most packets are. `numbers`: the sequence number, and the
     /// one expected next.
     #[inline]

@@ -17,6 +17,8 @@ impl Rings {
     pub(crate) const ROOM: Rings = Rings(4);
     /// Room for short messages whose owner will ask for their end, once the peer that made it has waited in vain.
     pub(crate) const ROOM_LATER: Rings = Rings(8);
+    /// As [`Rings::CONTROL`], of a sender that waits for the answer later, if at all: it rings then.
+    pub(crate) const CONTROL_LATER: Rings = Rings(1 | 64);
     /// Everything, at once.
     pub(crate) const ALL: Rings = Rings(1 | 2 | 4);
 
@@ -36,7 +38,7 @@ impl Rings {
     #[inline]
     pub(crate) fn of(kind: Kind) -> Rings {
         match kind {
-            Kind::Eager | Kind::First | Kind::Next | Kind::Ack => Rings::MESSAGE,
+            Kind::Eager | Kind::First | Kind::Next | Kind::Ack | Kind::Fin => Rings::MESSAGE,
             _ => Rings::CONTROL,
         }
     }

@@ -12,6 +12,13 @@ pub(crate) struct Pace {
     pub(crate) mib_ns: u64,
 }
 
+impl Pace {
+    /// How long the bytes of such a message take, without what it costs whatever its length.
+    pub(crate) fn copies_ns(self, bytes: u64) -> u64 {
+        (u128::from(bytes) * u128::from(self.mib_ns) >> 20).min(u64::MAX.into()) as u64
+    }
+}
+
 /// A rail that needs no more nanoseconds for a mebibyte (some 1.7 GB/s) is not waiting for a network, but for the core.
 pub(crate) const FED_NS: u64 = 600_000;
 

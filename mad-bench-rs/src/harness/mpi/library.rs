@@ -18,7 +18,7 @@ macro_rules! sources {
     ($($name:literal),*) => { [$(($name, include_str!(concat!("../../../peers/mpi/", $name)))),*] };
 }
 
-const SOURCES: [Source; 20] = sources![
+const SOURCES: [Source; 21] = sources![
     "peer.h",
     "app.h",
     "spin.h",
@@ -28,6 +28,7 @@ const SOURCES: [Source; 20] = sources![
     "overlap.c",
     "submit.c",
     "halo.c",
+    "hidden.c",
     "cg.c",
     "wavefront.c",
     "bfs.c",

@@ -68,7 +68,7 @@ impl<D: Driver> Gates<D> {
             self.post_reliable(to, header, parts)
         } else {
             match self.rails.get_mut(gate.small) {
-                Some(rail) => rail.driver.post_small(to, header, parts),
+                Some(rail) => rail.give(to, header, parts),
                 None => false,
             }
         };

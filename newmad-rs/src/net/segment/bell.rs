@@ -21,6 +21,7 @@
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
 
 use marcel::trace::{self, Kind};
 
@@ -30,6 +31,7 @@ use super::Segment;
 use super::peer_bell::PeerBell;
 use super::word::{self, Call};
 use crate::net::rings::Rings;
+use crate::sys::now_ns;
 
 // The bits of the word are those of the set.
 const _: () = assert!(
@@ -37,10 +39,13 @@ const _: () = assert!(
         && Rings::CONTROL.bits() == word::CONTROL
         && Rings::ROOM.bits() == word::ROOM
         && Rings::ROOM_LATER.bits() == word::ROOM_LATER
+        && Rings::CONTROL_LATER.bits() == word::MESSAGE | word::LATER
 );
 
 /// So many times [`Bell::disarm`] clears the word after a peer has rung a standing one.
 const PATIENCE: u32 = 256;
+/// A ring that takes longer was interrupted.
+const MOST: Duration = Duration::from_micros(50);
 
 /// The receiver's side.
 pub(crate) struct Bell {
@@ -62,6 +67,8 @@ pub(crate) struct Bell {
     rung: AtomicU64,
     /// How often it has interrupted them.
     interrupted: AtomicU64,
+    /// What a ring has taken, on average, in nanoseconds; 0: not known yet.
+    cost_ns: AtomicU64,
 }
 
 impl Bell {
@@ -77,6 +84,7 @@ impl Bell {
             signals: AtomicBool::new(false),
             rung: AtomicU64::new(0),
             interrupted: AtomicU64::new(0),
+            cost_ns: AtomicU64::new(0),
         }
     }
 
@@ -222,9 +230,24 @@ impl Bell {
             }
             // The peer's tick finds what was published. The counter is for a thread that has begun to sleep since.
         }
+        let begun = now_ns();
         bell.ring();
+        self.took(Duration::from_nanos(now_ns() - begun));
         self.rung.fetch_add(1, Ordering::Relaxed);
         trace::record(Kind::Ring, 0, to.into());
+    }
+
+    /// A ring has taken so long.
+    pub(crate) fn took(&self, time: Duration) {
+        let ns = time.clamp(Duration::from_nanos(1), MOST).as_nanos() as u64;
+        let average = self.cost_ns.load(Ordering::Relaxed);
+        let next = if average == 0 { ns } else { (average * 7 + ns).div_ceil(8) };
+        self.cost_ns.store(next, Ordering::Relaxed);
+    }
+
+    /// What a ring costs this side, as far as is known, in nanoseconds.
+    pub(crate) fn cost_ns(&self) -> u64 {
+        self.cost_ns.load(Ordering::Relaxed)
     }
 
     /// As a peer that is to write the counter next; what it was wanted for.
@@ -242,6 +265,11 @@ impl Bell {
     pub(crate) fn rung(&self) -> u64 {
         self.rung.load(Ordering::Relaxed)
     }
+}
+
+/// Whether the owner of `segment` may not have looked at its rings since a control packet was published there. A hint.
+pub(crate) fn is_unseen(segment: &Segment) -> bool {
+    word::is_unseen(segment.bell())
 }
 
 /// Whether a thread of the owner of `segment` waits for a large message. A hint.

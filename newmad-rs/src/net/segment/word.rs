@@ -24,6 +24,11 @@
 //! receiver calls, and to arm costs one exchange. (A look for each window of receives cost a program that exchanges
 //! halos 2 to 5 of 14 µs a step.) A sender that finds UNSEEN set does not write: a stream of pieces costs one write.
 //!
+//! A message that is announced by a sender which computes on, to a receiver which computes as well, concerns neither of
+//! them before one comes to wait. A ring costs the sender a system call and the receiver's core two switches, so for one that
+//! is copied faster than that ([`LATER`]) the sender only leaves the mark. It rings if it waits in vain and the mark is still
+//! there.
+//!
 //! A track that fills up under short messages whose senders and receivers will call again concerns no thread that
 //! computes. So a process with such messages asks for ROOM_LATER, and its peer does not ring at each slot that it gives
 //! back: it pays before it sleeps, and now and then while it polls in vain. (A ring at each full track woke watchers on
@@ -42,6 +47,9 @@ pub(crate) const CONTROL: u32 = 2;
 pub(crate) const ROOM: u32 = 4;
 /// The same, not at once.
 pub(crate) const ROOM_LATER: u32 = 8;
+/// With [`MESSAGE`]: a packet that needs an answer, not at once. Rings only a receiver that wants to be rung for messages:
+/// one that merely computes finds it by UNSEEN. Never in the word.
+pub(crate) const LATER: u32 = 64;
 const WANTED: u32 = MESSAGE | CONTROL | ROOM | ROOM_LATER;
 const UNSEEN: u32 = 16;
 /// The receiver is to be signalled instead of rung.
@@ -106,6 +114,12 @@ pub(crate) fn none_wanted(word: &AtomicU32) -> bool {
     word.load(Ordering::Relaxed) & WANTED == 0
 }
 
+/// Whether the receiver may not have looked since a control packet was published. A hint.
+#[inline]
+pub(crate) fn is_unseen(word: &AtomicU32) -> bool {
+    word.load(Ordering::Relaxed) & UNSEEN != 0
+}
+
 /// Before a complete look. A receiver that stops before the end of a ring calls [`set_unseen`].
 #[inline]
 pub(crate) fn clear_unseen(word: &AtomicU32) {
@@ -126,7 +140,7 @@ pub(crate) fn set_unseen(word: &AtomicU32) {
 pub(crate) fn call(word: &AtomicU32, kind: u32) -> Call {
     fence(Ordering::SeqCst);
     let mut now = word.load(Ordering::Relaxed);
-    if kind & CONTROL != 0 && now & UNSEEN == 0 {
+    if kind & (CONTROL | LATER) != 0 && now & UNSEEN == 0 {
         now = word.fetch_or(UNSEEN, Ordering::AcqRel) | UNSEEN;
     }
     match now & kind & WANTED {
@@ -165,6 +179,8 @@ mod model {
     use crate::sync::{Arc, AtomicBool};
     use loom::thread;
 
+    const CONTROL_LATER: u32 = MESSAGE | LATER;
+
     /// One ring of one slot for each kind, and the counter.
     struct World {
         word: AtomicU32,
@@ -180,7 +196,7 @@ mod model {
         }
 
         fn publish(&self, kind: u32) {
-            let ring = if kind == CONTROL { &self.control } else { &self.message };
+            let ring = if kind == MESSAGE { &self.message } else { &self.control };
             ring.store(true, Ordering::Release);
             if call(&self.word, kind) != Call::Nothing {
                 self.rung.swap(true, Ordering::AcqRel); // as the kernel's counter
@@ -188,7 +204,7 @@ mod model {
         }
 
         fn sees(&self, kind: u32) -> bool {
-            let ring = if kind == CONTROL { &self.control } else { &self.message };
+            let ring = if kind == MESSAGE { &self.message } else { &self.control };
             ring.load(Ordering::Acquire)
         }
 
@@ -252,6 +268,34 @@ mod model {
     #[test]
     fn a_message_is_seen_or_rung_for_where_that_is_wanted() {
         is_never_slept_through(MESSAGE, MESSAGE | CONTROL, 1);
+    }
+
+    #[test]
+    fn an_announcement_that_has_time_is_seen_or_rung_for_where_a_thread_waits() {
+        is_never_slept_through(CONTROL_LATER, MESSAGE | CONTROL, 1);
+        is_never_slept_through(CONTROL_LATER, MESSAGE | CONTROL, 2);
+    }
+
+    /// It neither rings a receiver that wants CONTROL alone nor clears its bits; its sender, which waits later, rings for it
+    /// unless it is seen.
+    #[test]
+    fn an_announcement_that_has_time_is_seen_or_rung_for_when_its_sender_waits() {
+        loom::model(|| {
+            let world = World::new();
+            let sender = {
+                let world = world.clone();
+                thread::spawn(move || {
+                    world.publish(CONTROL_LATER);
+                    assert!(!world.rung.load(Ordering::Acquire), "rung at once");
+                    if is_unseen(&world.word) {
+                        world.publish(CONTROL);
+                    }
+                })
+            };
+            let seen = world.settle(CONTROL, CONTROL);
+            sender.join().unwrap();
+            assert!(seen || world.rung.load(Ordering::Acquire), "a sender that waits is not heard");
+        });
     }
 
     /// Two senders send either kind while the wanted bits change. A packet of `kind` is found, or rung for: a sender

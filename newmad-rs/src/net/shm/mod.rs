@@ -72,6 +72,8 @@ pub(crate) struct Peer {
     gone: bool,
     /// A short message found the small track full, and the peer was not rung for it.
     full: bool,
+    /// Nor for an announcement that was posted in this round.
+    announced: Option<u32>,
 }
 
 impl Peer {
@@ -100,6 +102,7 @@ impl Peer {
             life: Some(life),
             gone: false,
             full: false,
+            announced: None,
         })
     }
 
@@ -182,13 +185,16 @@ impl Shm {
         posted
     }
 
-    /// Rings the peers whose tracks are full, and those that wait for room on theirs: this process has polled in vain, or
-    /// is about to sleep.
-    fn pay_rings(&mut self) {
-        let Shm { bell, peers, .. } = self;
+    /// Rings the peers whose tracks are full, those that have not seen an announcement, and those that wait for room on
+    /// theirs: this process has polled in vain, or is about to sleep.
+    fn pay_rings(&mut self, sleeps: bool) {
+        let Shm { bell, peers, rounds, .. } = self;
+        let due = |&mut posted: &mut u32| sleeps || rounds.wrapping_sub(posted) >= PAY;
         for (rank, peer) in (0..).zip(peers.iter_mut()) {
             let Some(peer) = peer else { continue };
-            let rings = if std::mem::take(&mut peer.full) { Rings::CONTROL } else { Rings::NONE };
+            let full = std::mem::take(&mut peer.full);
+            let announced = peer.announced.take_if(due).is_some() && bell::is_unseen(&peer.segment);
+            let rings = if full || announced { Rings::CONTROL } else { Rings::NONE };
             bell.ring(rank, &peer.segment, &peer.bell, rings.and(Rings::ROOM_LATER));
         }
     }
@@ -257,7 +263,7 @@ impl Driver for Shm {
         if looks || self.rounds.is_multiple_of(DEATH_CHECK) {
             self.look_around();
             if self.rounds.is_multiple_of(PAY) {
-                self.pay_rings();
+                self.pay_rings(false);
             }
         }
         false
@@ -271,6 +277,21 @@ impl Driver for Shm {
         peer.small_rx.give_back();
         let posted = track.post(header, parts);
         self.posted(to, posted, Rings::of(header.kind))
+    }
+
+    fn post_later(&mut self, to: u32, header: &Header, parts: &[Span]) -> bool {
+        let rounds = self.rounds;
+        let Some(peer) = self.peer(to) else { return false };
+        let Some(track) = &mut peer.small_tx else { return false };
+        let posted = track.post(header, parts);
+        if posted {
+            peer.announced = Some(rounds);
+        }
+        self.posted(to, posted, if posted { Rings::CONTROL_LATER } else { Rings::CONTROL })
+    }
+
+    fn ring_ns(&self) -> u64 {
+        self.bell.cost_ns()
     }
 
     #[inline(always)]
@@ -445,7 +466,7 @@ impl Driver for Shm {
 
     fn arm(&mut self, rings: Rings) -> bool {
         if rings.has(Rings::ALL) {
-            self.pay_rings(); // a thread sleeps; what this look gives back is paid for by the next
+            self.pay_rings(true); // a thread sleeps; what this look gives back is paid for by the next
         }
         // Events that another thread has collected are treated by the thread that arms.
         self.bell.arm(rings) || self.ready.has_bits()
