@@ -29,6 +29,8 @@ pub(crate) struct Pending {
     attended: usize,
     short: usize,
     ignorable: usize,
+    /// Bytes of the receives among the ignorable ones that are not short: what may be left in the kernel's buffers.
+    left: usize,
     /// The longest message that leaves without being asked for, whatever its sender does.
     unasked: usize,
     /// How often a message was announced although its receive was taken to be ignorable, up to [`OFTEN`].
@@ -63,6 +65,7 @@ impl Pending {
             short: 0,
             ignorable: 0,
             unasked,
+            left: 0,
             refuted: 0,
             tells_apart,
             spell: 0,
@@ -103,8 +106,9 @@ impl Pending {
         if self.tells_apart { 0 } else { self.ignorable }
     }
 
-    /// Whether the request's owner finds its end soon enough, so that no thread has to watch for it: a short receive; or one of a
-    /// message that its sender does not announce, whose owner, as it has done before, will wait at once.
+    /// Whether the request's owner finds its end soon enough, so that no thread has to watch for it: a short receive; or, over
+    /// sockets, one of a message that its sender does not announce: if the kernel keeps that and those before it until the
+    /// owner waits, or the owner, as it has done before, will wait at once.
     #[inline]
     fn is_ignorable(&self, request: Ref) -> bool {
         request.is_short_receive()
@@ -112,7 +116,8 @@ impl Pending {
                 && !self.tells_apart
                 && request.capacity <= self.unasked
                 && self.refuted < OFTEN
-                && self.signals.absence.is_expected_to_be_short()
+                && (self.left + request.capacity <= self.unasked
+                    || self.signals.absence.is_expected_to_be_short())
     }
 
     /// The message of this receive was announced: its sender waits for an answer, and those of later ones may.
@@ -120,6 +125,7 @@ impl Pending {
         if request.is_short_receive() || !request.is_ignorable.replace(false) {
             return;
         }
+        self.left -= request.capacity;
         self.refuted = (self.refuted + 1).min(OFTEN);
         if request.attended.get() {
             self.ignorable -= 1;
@@ -217,6 +223,12 @@ impl Pending {
         self.attended = by(self.attended, attended);
         self.short = by(self.short, attended && request.is_short());
         self.ignorable = by(self.ignorable, attended && request.is_ignorable.get());
+        if request.is_ignorable.get() && !request.is_short() {
+            self.left = match begins {
+                true => self.left + request.capacity,
+                false => self.left - request.capacity,
+            };
+        }
         self.publish();
     }
 
@@ -311,13 +323,30 @@ mod tests {
     }
 
     #[test]
-    fn no_thread_watches_for_short_messages_and_unasked_ones_that_are_waited_for_at_once() {
+    fn no_thread_watches_for_short_and_unasked_messages() {
         for comes_at_once in [false, true] {
             assert!(!is_watched(8 * 1024, comes_at_once, false));
+            assert!(!is_watched(20_000, comes_at_once, false));
             assert!(is_watched(100_000, comes_at_once, false), "it is announced");
             assert!(is_watched(20_000, comes_at_once, true), "the peer asks what it rings for");
         }
-        assert!(is_watched(20_000, false, false));
-        assert!(!is_watched(20_000, true, false));
+    }
+
+    #[test]
+    fn a_thread_watches_for_more_than_the_kernel_keeps_unless_the_owner_comes_at_once() {
+        for comes_at_once in [false, true] {
+            let (mut pending, signals) = pending(comes_at_once, false);
+            let mut buffers = [vec![0; 30_000], vec![0; 30_000], vec![0; 30_000]];
+            let [first, second, third] = buffers.each_mut().map(|b| attended(b));
+            pending.begin(named(&first));
+            pending.begin(named(&second));
+            assert!(!signals.is_unattended());
+            pending.begin(named(&third));
+            assert_eq!(signals.is_unattended(), !comes_at_once);
+            for request in [third, first, second] {
+                pending.finish(named(&request), Outcome::Cancelled);
+            }
+            assert_eq!((pending.count(), pending.left), (0, 0));
+        }
     }
 }
