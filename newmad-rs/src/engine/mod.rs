@@ -590,6 +590,7 @@ impl Engine {
                 if let Some(request) = unsafe { Ref::of_owner(NonNull::from(request)) } {
                     core.pending.unattend(request);
                 }
+                core.gates.rails.iter_mut().for_each(|rail| rail.driver.pay());
             });
         }
     }

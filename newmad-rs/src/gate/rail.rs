@@ -49,11 +49,12 @@ impl<D: Driver> Rail<D> {
         announced && self.pace.copies_ns(header.len) < 2 * self.driver.ring_ns()
     }
 
-    /// Gives the driver a small packet, with its checksum where there is one. False: there is no room now.
+    /// Gives the driver a small packet, with its checksum where there is one. False: there is no room now. `later`: no thread
+    /// of this side waits for what it begins.
     #[inline]
-    pub(crate) fn give(&mut self, to: u32, header: &Header, parts: &[Span]) -> bool {
+    pub(crate) fn give(&mut self, to: u32, header: &Header, parts: &[Span], later: bool) -> bool {
         if !self.checked {
-            return match self.has_time(header) {
+            return match later && self.has_time(header) {
                 true => self.driver.post_later(to, header, parts),
                 false => self.driver.post_small(to, header, parts),
             };

@@ -113,6 +113,7 @@ impl Pending {
     fn is_ignorable(&self, request: Ref) -> bool {
         request.is_short_receive()
             || request.op == Op::Recv
+                && request.attended.get()
                 && !self.tells_apart
                 && request.capacity <= self.unasked
                 && self.refuted < OFTEN

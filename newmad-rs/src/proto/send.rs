@@ -127,10 +127,21 @@ impl<D: Driver> Core<D> {
     /// Sends one packet on the small track. False: there is no room now.
     #[inline]
     pub(crate) fn post(&mut self, to: u32, header: &mut Header, parts: &[Span]) -> bool {
+        self.post_or_loop_back(to, header, parts, false)
+    }
+
+    #[inline]
+    fn post_or_loop_back(
+        &mut self,
+        to: u32,
+        header: &mut Header,
+        parts: &[Span],
+        later: bool,
+    ) -> bool {
         if to == self.process {
             self.loop_back(header, parts)
         } else {
-            self.gates.post(to, header, parts)
+            self.gates.post(to, header, parts, later)
         }
     }
 
@@ -143,7 +154,8 @@ impl<D: Driver> Core<D> {
         parts: &[Span],
     ) -> bool {
         let (to, moment) = (request.gate.get(), trace::moment());
-        let posted = self.post(to, header, parts);
+        let later = request.attended.get() && !request.is_waiting();
+        let posted = self.post_or_loop_back(to, header, parts, later);
         if posted && request.moved.get() == 0 {
             let announced = header.kind == Kind::Rts;
             let number = if announced { trace::announced(header.id) } else { header.seq.into() };

@@ -53,9 +53,16 @@ impl<D: Driver> Gates<D> {
         rail.is_some_and(|rail| !rail.driver.calls_the_kernel())
     }
 
-    /// Sends one packet to another process on the small track. False: there is no room now.
+    /// Sends one packet to another process on the small track. False: there is no room now. `later`: no thread waits for what
+    /// it begins, nor is to be woken by it.
     #[inline]
-    pub(crate) fn post(&mut self, to: u32, header: &mut Header, parts: &[Span]) -> bool {
+    pub(crate) fn post(
+        &mut self,
+        to: u32,
+        header: &mut Header,
+        parts: &[Span],
+        later: bool,
+    ) -> bool {
         if !self.recall(to) {
             return false;
         }
@@ -65,10 +72,10 @@ impl<D: Driver> Gates<D> {
         let clocked = gate.strategy.holds;
         let before = if clocked { sys::now_ns() } else { 0 };
         let posted = if gate.reliable {
-            self.post_reliable(to, header, parts)
+            self.post_reliable(to, header, parts, later)
         } else {
             match self.rails.get_mut(gate.small) {
-                Some(rail) => rail.give(to, header, parts),
+                Some(rail) => rail.give(to, header, parts, later),
                 None => false,
             }
         };
@@ -84,7 +91,7 @@ impl<D: Driver> Gates<D> {
 
     /// As `post`, where more is to be done than to post.
     #[cold]
-    fn post_reliable(&mut self, to: u32, header: &Header, parts: &[Span]) -> bool {
+    fn post_reliable(&mut self, to: u32, header: &Header, parts: &[Span], later: bool) -> bool {
         if !self.resend(to) {
             return false;
         }
@@ -92,7 +99,7 @@ impl<D: Driver> Gates<D> {
         let Some(rail) = self.rails.get_mut(gate.small) else { return false };
         let buffer = gate.reliability.retransmit.as_ref();
         let fits = buffer.is_some_and(|buffer| buffer.fits(header.payload as usize));
-        if (rail.breaks && !fits) || !rail.give(to, header, parts) {
+        if (rail.breaks && !fits) || !rail.give(to, header, parts, later) {
             return false;
         }
         gate.reliability.unacknowledged = 0;
@@ -117,7 +124,7 @@ impl<D: Driver> Gates<D> {
         let Some(rail) = self.rails.get_mut(gate.small) else { return false };
         if let Some(buffer) = &mut gate.reliability.retransmit {
             while let Some((header, parts)) = buffer.unsent() {
-                if !rail.give(to, &Header { ack: gate.rx_seq, ..header }, &parts) {
+                if !rail.give(to, &Header { ack: gate.rx_seq, ..header }, &parts, false) {
                     return false;
                 }
                 buffer.taken(!rail.breaks);
@@ -152,7 +159,7 @@ impl<D: Driver> Gates<D> {
         let tag = gate.credit.received();
         let (seq, ack, id) = (gate.tx_seq, gate.rx_seq, gate.route.word());
         let header = Header { seq, ack, tag, id, ..Header::new(kind) };
-        if rail.give(to, &header, &[]) {
+        if rail.give(to, &header, &[], false) {
             gate.credit.told(tag);
             gate.reliability.due = 0;
             gate.reliability.unacknowledged = 0;

@@ -45,7 +45,7 @@ const _: () = assert!(
 /// So many times [`Bell::disarm`] clears the word after a peer has rung a standing one.
 const PATIENCE: u32 = 256;
 /// A ring that takes longer was interrupted.
-const MOST: Duration = Duration::from_micros(50);
+const MOST: Duration = Duration::from_micros(20);
 
 /// The receiver's side.
 pub(crate) struct Bell {

@@ -21,7 +21,8 @@ use crate::net::segment::peer_bell::PeerBell;
 use crate::net::segment::track::{Receiver, Sender};
 use crate::net::segment::{Geometry, Segment};
 use crate::sys;
-use crate::wire::{Envelope, Header};
+use crate::sys::now_ns;
+use crate::wire::{Envelope, Header, Kind};
 
 pub(crate) mod cma;
 pub(crate) mod connect;
@@ -34,6 +35,34 @@ const DEATH_CHECK: u32 = 256;
 /// Every so many rounds, some tens of microseconds of polling, it pays the rings that it owes. (A ring that wakes a
 /// thread beside one that polls takes up to 20 µs from both.)
 const PAY: u32 = 4 * DEATH_CHECK;
+/// Peers that have not seen an announcement are rung after so long a time of polling in vain: two sides that
+/// compute for equally long, about, come within it.
+const OWED_NS: u64 = 100_000;
+/// Or when the program, which computes in between, has come so often to look.
+const RETURNS: u32 = 8;
+
+/// The rings that are owed for announcements: how long this side has polled in vain since.
+struct Owed {
+    since_ns: u64,
+    last_ns: u64,
+    returns: u32,
+}
+
+impl Owed {
+    fn new(now_ns: u64) -> Owed {
+        Owed { since_ns: now_ns, last_ns: now_ns, returns: 0 }
+    }
+
+    /// At a look: whether this side waits for an answer, and has for long enough.
+    fn is_due(&mut self, now_ns: u64) -> bool {
+        if now_ns.saturating_sub(self.last_ns) > OWED_NS {
+            self.since_ns = now_ns;
+            self.returns += 1;
+        }
+        self.last_ns = now_ns;
+        now_ns.saturating_sub(self.since_ns) > OWED_NS || self.returns >= RETURNS
+    }
+}
 
 /// How memory of the peer can be reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,8 +101,8 @@ pub(crate) struct Peer {
     gone: bool,
     /// A short message found the small track full, and the peer was not rung for it.
     full: bool,
-    /// Nor for an announcement that was posted in this round.
-    announced: Option<u32>,
+    /// Nor for an announcement that was posted.
+    announced: bool,
 }
 
 impl Peer {
@@ -102,7 +131,7 @@ impl Peer {
             life: Some(life),
             gone: false,
             full: false,
-            announced: None,
+            announced: false,
         })
     }
 
@@ -128,6 +157,8 @@ pub(crate) struct Shm {
     ready: Arc<Ready>,
     peers: Box<[Option<Peer>]>,
     rounds: u32,
+    /// Peers were not rung for announcements.
+    owed: Option<Owed>,
     /// Whether the peers are other processes.
     processes: bool,
     /// What this rank lends to the others of its process.
@@ -146,7 +177,7 @@ impl Shm {
         let ready = Arc::new(Ready::new(peers.len() + 1)?);
         let bell = Arc::new(Bell::new(mine, bell));
         ready.watch(bell.fd(), libc::EPOLLIN | libc::EPOLLET, peers.len() as u64)?;
-        Ok(Shm { name, bell, ready, peers, rounds: 0, processes: false, lent })
+        Ok(Shm { name, bell, ready, peers, rounds: 0, owed: None, processes: false, lent })
     }
 
     /// Uses `link` for that peer from now on.
@@ -185,17 +216,29 @@ impl Shm {
         posted
     }
 
-    /// Rings the peers whose tracks are full, those that have not seen an announcement, and those that wait for room on
+    /// Rings the peers that have not seen an announcement, those whose tracks are full, and those that wait for room on
     /// theirs: this process has polled in vain, or is about to sleep.
-    fn pay_rings(&mut self, sleeps: bool) {
-        let Shm { bell, peers, rounds, .. } = self;
-        let due = |&mut posted: &mut u32| sleeps || rounds.wrapping_sub(posted) >= PAY;
+    fn pay_rings(&mut self) {
+        self.pay_announcements();
+        let Shm { bell, peers, .. } = self;
         for (rank, peer) in (0..).zip(peers.iter_mut()) {
             let Some(peer) = peer else { continue };
-            let full = std::mem::take(&mut peer.full);
-            let announced = peer.announced.take_if(due).is_some() && bell::is_unseen(&peer.segment);
-            let rings = if full || announced { Rings::CONTROL } else { Rings::NONE };
+            let rings = if std::mem::take(&mut peer.full) { Rings::CONTROL } else { Rings::NONE };
             bell.ring(rank, &peer.segment, &peer.bell, rings.and(Rings::ROOM_LATER));
+        }
+    }
+
+    /// Rings the peers that have not seen an announcement.
+    fn pay_announcements(&mut self) {
+        let Shm { bell, peers, owed, .. } = self;
+        if owed.take().is_none() {
+            return;
+        }
+        for (rank, peer) in (0..).zip(peers.iter_mut()) {
+            let Some(peer) = peer else { continue };
+            if std::mem::take(&mut peer.announced) && bell::is_unseen(&peer.segment) {
+                bell.ring(rank, &peer.segment, &peer.bell, Rings::CONTROL);
+            }
         }
     }
 
@@ -263,8 +306,13 @@ impl Driver for Shm {
         if looks || self.rounds.is_multiple_of(DEATH_CHECK) {
             self.look_around();
             if self.rounds.is_multiple_of(PAY) {
-                self.pay_rings(false);
+                self.pay_rings();
             }
+        }
+        if let Some(owed) = &mut self.owed
+            && owed.is_due(now_ns())
+        {
+            self.pay_announcements();
         }
         false
     }
@@ -276,18 +324,25 @@ impl Driver for Shm {
         // The answer may bring as many messages as the track has slots.
         peer.small_rx.give_back();
         let posted = track.post(header, parts);
-        self.posted(to, posted, Rings::of(header.kind))
+        // A peer that computes is to make room for the end of a copy, as for what needs an answer.
+        let full = !posted && header.kind == Kind::Fin;
+        self.posted(to, posted, if full { Rings::CONTROL } else { Rings::of(header.kind) })
     }
 
     fn post_later(&mut self, to: u32, header: &Header, parts: &[Span]) -> bool {
-        let rounds = self.rounds;
         let Some(peer) = self.peer(to) else { return false };
         let Some(track) = &mut peer.small_tx else { return false };
-        let posted = track.post(header, parts);
-        if posted {
-            peer.announced = Some(rounds);
+        peer.small_rx.give_back();
+        if !track.post(header, parts) {
+            return self.posted(to, false, Rings::CONTROL);
         }
-        self.posted(to, posted, if posted { Rings::CONTROL_LATER } else { Rings::CONTROL })
+        peer.announced = true;
+        self.owed.get_or_insert_with(|| Owed::new(now_ns()));
+        self.posted(to, true, Rings::CONTROL_LATER)
+    }
+
+    fn pay(&mut self) {
+        self.pay_announcements();
     }
 
     fn ring_ns(&self) -> u64 {
@@ -466,7 +521,7 @@ impl Driver for Shm {
 
     fn arm(&mut self, rings: Rings) -> bool {
         if rings.has(Rings::ALL) {
-            self.pay_rings(true); // a thread sleeps; what this look gives back is paid for by the next
+            self.pay_rings(); // a thread sleeps; what this look gives back is paid for by the next
         }
         // Events that another thread has collected are treated by the thread that arms.
         self.bell.arm(rings) || self.ready.has_bits()
@@ -494,5 +549,22 @@ impl Driver for Shm {
 
     fn ready(&self) -> Option<&Arc<Ready>> {
         Some(&self.ready)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rings_are_due_to_one_that_polls_in_vain_and_to_one_that_comes_again_and_again() {
+        let mut owed = Owed::new(0);
+        let late = |owed: &mut Owed, from: u64| {
+            (1..=200).find(|look| owed.is_due(from + look * 1000)).map(|look| look * 1000)
+        };
+        // It has computed for a millisecond.
+        assert_eq!(late(&mut owed, 1_000_000), Some(102_000));
+        let mut owed = Owed::new(0);
+        assert_eq!((1..=100).find(|look| owed.is_due(look * 1_000_000)), Some(u64::from(RETURNS)));
     }
 }
