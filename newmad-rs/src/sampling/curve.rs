@@ -15,7 +15,7 @@ pub(crate) struct Pace {
 impl Pace {
     /// How long the bytes of such a message take, without what it costs whatever its length.
     pub(crate) fn copies_ns(self, bytes: u64) -> u64 {
-        (u128::from(bytes) * u128::from(self.mib_ns) >> 20).min(u64::MAX.into()) as u64
+        ((u128::from(bytes) * u128::from(self.mib_ns)) >> 20).min(u64::MAX.into()) as u64
     }
 }
 
