@@ -10,6 +10,7 @@ mod common;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 
 use common::made::Inputs;
 use common::madmpi::{HEADERS, fortran};
@@ -31,6 +32,9 @@ fn interfaces(program: &Program) -> &'static [&'static str] {
 
 /// Compiles it, and its part in C if it has one, with the compilers of a library.
 fn compile(library: &str, fortran: &Path, c: &Path, program: &Program, interface: &str) -> PathBuf {
+    // Two tests compile the same program: the second finds it made, and does not replace what the first runs.
+    static MAKING: Mutex<()> = Mutex::new(());
+    let _making = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
     let name = program.source.file_stem().expect("a program has a name").to_string_lossy();
     let name = format!("{name}{interface}");
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("fortran").join(library).join(&name);
