@@ -47,9 +47,8 @@ impl Covered {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use std::ptr::NonNull;
-    use std::time::{Duration, Instant};
 
-    use crate::engine::tests::{close, pair};
+    use crate::engine::tests::{close, ends_without_a_call, pair};
     use crate::request::Request;
 
     /// The watcher finds the last message although no thread calls the session: its receive is unattended.
@@ -95,14 +94,6 @@ mod tests {
             buffers[0].iter().all(|&byte| byte == 1) && buffers[1].iter().all(|&byte| byte == 2)
         );
         close(a, b);
-    }
-
-    fn ends_without_a_call(request: &Request) {
-        let begun = Instant::now();
-        while !request.is_finished() {
-            assert!(begun.elapsed() < Duration::from_secs(20), "no thread sees to it");
-            std::thread::sleep(Duration::from_millis(1));
-        }
     }
 
     fn the_last_message_is_found(attended: bool) {

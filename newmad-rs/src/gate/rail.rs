@@ -49,8 +49,8 @@ impl<D: Driver> Rail<D> {
         announced && self.pace.copies_ns(header.len) < 2 * self.driver.ring_ns()
     }
 
-    /// Gives the driver a small packet, with its checksum where there is one. False: there is no room now. `later`: no thread
-    /// of this side waits for what it begins.
+    /// Gives the driver a small packet, with its checksum where there is one. False: there is no room now. `later`: no
+    /// thread is to be woken by the end of what it begins.
     #[inline]
     pub(crate) fn give(&mut self, to: u32, header: &Header, parts: &[Span], later: bool) -> bool {
         if !self.checked {

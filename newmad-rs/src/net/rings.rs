@@ -17,7 +17,7 @@ impl Rings {
     pub(crate) const ROOM: Rings = Rings(4);
     /// Room for short messages whose owner will ask for their end, once the peer that made it has waited in vain.
     pub(crate) const ROOM_LATER: Rings = Rings(8);
-    /// As [`Rings::CONTROL`], of a sender that waits for the answer later, if at all: it rings then.
+    /// As [`Rings::CONTROL`], of a sender that computes on: it rings when it waits for the answer, if not at once.
     pub(crate) const CONTROL_LATER: Rings = Rings(1 | 64);
     /// Everything, at once.
     pub(crate) const ALL: Rings = Rings(1 | 2 | 4);

@@ -29,7 +29,7 @@ pub(crate) struct Pending {
     attended: usize,
     short: usize,
     ignorable: usize,
-    /// Bytes of the receives among the ignorable ones that are not short: what may be left in the kernel's buffers.
+    /// Bytes of the receives that began as ignorable and are not short: what may be left in the kernel's buffers.
     left: usize,
     /// The longest message that leaves without being asked for, whatever its sender does.
     unasked: usize,
@@ -210,26 +210,22 @@ impl Pending {
 
     #[inline]
     fn tally(&mut self, request: Ref, begins: bool) {
-        let by = |number: usize, counts: bool| match begins {
-            true => number + usize::from(counts),
-            false => number - usize::from(counts),
+        let by = |number: usize, amount: usize| match begins {
+            true => number + amount,
+            false => number - amount,
         };
-        self.outstanding = by(self.outstanding, true);
+        self.outstanding = by(self.outstanding, 1);
         if self.is_from_beside(request) {
             // What is published is without these: the line stays with the cores that read it.
-            self.from_beside = by(self.from_beside, true);
+            self.from_beside = by(self.from_beside, 1);
             return;
         }
-        let attended = request.attended.get();
-        self.attended = by(self.attended, attended);
-        self.short = by(self.short, attended && request.is_short());
-        self.ignorable = by(self.ignorable, attended && request.is_ignorable.get());
-        if request.is_ignorable.get() && !request.is_short() {
-            self.left = match begins {
-                true => self.left + request.capacity,
-                false => self.left - request.capacity,
-            };
-        }
+        let (attended, short) = (request.attended.get(), request.is_short());
+        let ignorable = request.is_ignorable.get();
+        self.attended = by(self.attended, usize::from(attended));
+        self.short = by(self.short, usize::from(attended && short));
+        self.ignorable = by(self.ignorable, usize::from(attended && ignorable));
+        self.left = by(self.left, if ignorable && !short { request.capacity } else { 0 });
         self.publish();
     }
 

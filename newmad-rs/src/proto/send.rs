@@ -154,8 +154,7 @@ impl<D: Driver> Core<D> {
         parts: &[Span],
     ) -> bool {
         let (to, moment) = (request.gate.get(), trace::moment());
-        let later = request.attended.get() && !request.is_waiting();
-        let posted = self.post_or_loop_back(to, header, parts, later);
+        let posted = self.post_or_loop_back(to, header, parts, request.attended.get());
         if posted && request.moved.get() == 0 {
             let announced = header.kind == Kind::Rts;
             let number = if announced { trace::announced(header.id) } else { header.seq.into() };

@@ -53,8 +53,8 @@ impl<D: Driver> Gates<D> {
         rail.is_some_and(|rail| !rail.driver.calls_the_kernel())
     }
 
-    /// Sends one packet to another process on the small track. False: there is no room now. `later`: no thread waits for what
-    /// it begins, nor is to be woken by it.
+    /// Sends one packet to another process on the small track. False: there is no room now. `later`: no thread is to be
+    /// woken by the end of what it begins.
     #[inline]
     pub(crate) fn post(
         &mut self,

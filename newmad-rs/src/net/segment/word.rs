@@ -26,8 +26,8 @@
 //!
 //! A message that is announced by a sender which computes on, to a receiver which computes as well, concerns neither of
 //! them before one comes to wait. A ring costs the sender a system call and the receiver's core two switches, so for one that
-//! is copied faster than that ([`LATER`]) the sender only leaves the mark. It rings if it waits in vain and the mark is still
-//! there.
+//! is copied faster than that ([`LATER`]) the sender only leaves the mark. It rings if it looks for an answer for long,
+//! or often, or is about to sleep, and the mark is still there.
 //!
 //! A track that fills up under short messages whose senders and receivers will call again concerns no thread that
 //! computes. So a process with such messages asks for ROOM_LATER, and its peer does not ring at each slot that it gives

@@ -3,7 +3,8 @@
 //! Small packets go through slotted rings ([`ring`](crate::net::segment::ring)); large messages are copied straight
 //! from one process's memory to the other's ([`cma`]), or through rings of larger slots where the kernel refuses. A
 //! receiver that sleeps is woken by its doorbell ([`bell`]): it sets a word in its segment and looks at its rings once
-//! more; a sender that has published looks at the word, and the sender that clears it writes the event counter. The
+//! more; a sender that has published looks at the word, and the sender that clears it writes the event counter. A ring
+//! for an announcement that has time is owed until this side waits for the answer ([`Owed`]). The
 //! socket on which two processes met stays open: its end tells of a peer's death.
 
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -20,8 +21,7 @@ use crate::net::segment::bell::{self, Bell};
 use crate::net::segment::peer_bell::PeerBell;
 use crate::net::segment::track::{Receiver, Sender};
 use crate::net::segment::{Geometry, Segment};
-use crate::sys;
-use crate::sys::now_ns;
+use crate::sys::{self, now_ns};
 use crate::wire::{Envelope, Header, Kind};
 
 pub(crate) mod cma;
@@ -32,16 +32,16 @@ use loan::Loan;
 
 /// Every so many rounds the driver looks for deaths, even if nothing has woken its thread.
 const DEATH_CHECK: u32 = 256;
-/// Every so many rounds, some tens of microseconds of polling, it pays the rings that it owes. (A ring that wakes a
+/// Every so many rounds, some tens of microseconds of polling, it pays the rings that it owes for room. (A ring that wakes a
 /// thread beside one that polls takes up to 20 µs from both.)
 const PAY: u32 = 4 * DEATH_CHECK;
-/// Peers that have not seen an announcement are rung after so long a time of polling in vain: two sides that
-/// compute for equally long, about, come within it.
+/// Peers that have not seen an announcement are rung after so long a time of polling: two sides that compute for equally
+/// long, about, come within it.
 const OWED_NS: u64 = 100_000;
-/// Or when the program, which computes in between, has come so often to look.
+/// Or at the so manieth look after a pause of as long: a program that computes between its looks.
 const RETURNS: u32 = 8;
 
-/// The rings that are owed for announcements: how long this side has polled in vain since.
+/// The rings that are owed for announcements: how long, and how often, this side has looked since the first was posted.
 struct Owed {
     since_ns: u64,
     last_ns: u64,
@@ -53,7 +53,7 @@ impl Owed {
         Owed { since_ns: now_ns, last_ns: now_ns, returns: 0 }
     }
 
-    /// At a look: whether this side waits for an answer, and has for long enough.
+    /// At a look: whether this side has looked for long, or often, enough to be taken for one that waits.
     fn is_due(&mut self, now_ns: u64) -> bool {
         if now_ns.saturating_sub(self.last_ns) > OWED_NS {
             self.since_ns = now_ns;
@@ -216,29 +216,14 @@ impl Shm {
         posted
     }
 
-    /// Rings the peers that have not seen an announcement, those whose tracks are full, and those that wait for room on
-    /// theirs: this process has polled in vain, or is about to sleep.
+    /// Rings the peers whose tracks are full, and those that wait for room on theirs: this process has polled in vain, or
+    /// is about to sleep.
     fn pay_rings(&mut self) {
-        self.pay_announcements();
         let Shm { bell, peers, .. } = self;
         for (rank, peer) in (0..).zip(peers.iter_mut()) {
             let Some(peer) = peer else { continue };
             let rings = if std::mem::take(&mut peer.full) { Rings::CONTROL } else { Rings::NONE };
             bell.ring(rank, &peer.segment, &peer.bell, rings.and(Rings::ROOM_LATER));
-        }
-    }
-
-    /// Rings the peers that have not seen an announcement.
-    fn pay_announcements(&mut self) {
-        let Shm { bell, peers, owed, .. } = self;
-        if owed.take().is_none() {
-            return;
-        }
-        for (rank, peer) in (0..).zip(peers.iter_mut()) {
-            let Some(peer) = peer else { continue };
-            if std::mem::take(&mut peer.announced) && bell::is_unseen(&peer.segment) {
-                bell.ring(rank, &peer.segment, &peer.bell, Rings::CONTROL);
-            }
         }
     }
 
@@ -325,8 +310,8 @@ impl Driver for Shm {
         peer.small_rx.give_back();
         let posted = track.post(header, parts);
         // A peer that computes is to make room for the end of a copy, as for what needs an answer.
-        let full = !posted && header.kind == Kind::Fin;
-        self.posted(to, posted, if full { Rings::CONTROL } else { Rings::of(header.kind) })
+        let makes_room = !posted && header.kind == Kind::Fin;
+        self.posted(to, posted, if makes_room { Rings::CONTROL } else { Rings::of(header.kind) })
     }
 
     fn post_later(&mut self, to: u32, header: &Header, parts: &[Span]) -> bool {
@@ -341,8 +326,17 @@ impl Driver for Shm {
         self.posted(to, true, Rings::CONTROL_LATER)
     }
 
-    fn pay(&mut self) {
-        self.pay_announcements();
+    fn pay_announcements(&mut self) {
+        let Shm { bell, peers, owed, .. } = self;
+        if owed.take().is_none() {
+            return;
+        }
+        for (rank, peer) in (0..).zip(peers.iter_mut()) {
+            let Some(peer) = peer else { continue };
+            if std::mem::take(&mut peer.announced) && bell::is_unseen(&peer.segment) {
+                bell.ring(rank, &peer.segment, &peer.bell, Rings::CONTROL);
+            }
+        }
     }
 
     fn ring_ns(&self) -> u64 {
@@ -521,6 +515,7 @@ impl Driver for Shm {
 
     fn arm(&mut self, rings: Rings) -> bool {
         if rings.has(Rings::ALL) {
+            self.pay_announcements();
             self.pay_rings(); // a thread sleeps; what this look gives back is paid for by the next
         }
         // Events that another thread has collected are treated by the thread that arms.
