@@ -582,7 +582,7 @@ impl Engine {
         }
     }
 
-    /// Its owner, the caller, asks for its end no more: it is woken. So this side waits, and rings for what it has announced.
+    /// Its owner, the caller, asks for its end no more: it is woken. So this side waits, and rings for what it owes.
     pub(crate) fn unattend(&self, request: &Request) {
         if request.attended.get() {
             self.with(|core| {
@@ -590,7 +590,7 @@ impl Engine {
                 if let Some(request) = unsafe { Ref::of_owner(NonNull::from(request)) } {
                     core.pending.unattend(request);
                 }
-                core.gates.rails.iter_mut().for_each(|rail| rail.driver.pay_announcements());
+                core.pay_owed();
             });
         }
     }

@@ -164,6 +164,11 @@ impl<D: Driver> Core<D> {
         false
     }
 
+    /// This side waits: it rings the peers that it has not rung at once.
+    pub(crate) fn pay_owed(&mut self) {
+        self.gates.rails.iter_mut().for_each(|rail| rail.driver.pay_owed());
+    }
+
     /// Ends the sleep of the thread that armed.
     pub(crate) fn wake_oneself(&mut self) {
         self.signals.self_wakes.fetch_add(1, Ordering::Relaxed);

@@ -10,6 +10,7 @@ use pioman::{Hint, Manager, Point, Source};
 
 use crate::engine::Engine;
 use crate::engine::spin::{Budget, Poll, spin};
+use crate::proto::core::Core;
 use crate::request::{Op, Request};
 use crate::sys::now_ns;
 
@@ -18,6 +19,10 @@ use crate::sys::now_ns;
 pub(crate) const STAY: Duration = Duration::from_micros(5);
 /// The same over sockets alone: what comes next is a system call of the peer's away, which copies some 100 KiB.
 pub(crate) const STAY_SOCKETS: Duration = Duration::from_micros(50);
+/// A peer that copies tells of nothing but the end: it is waited for so many times as long as that takes, by the pace of the
+/// rail. (Waiters slept while their peer copied 1 MiB, and were woken at the end, in which time they copied nothing
+/// themselves.)
+const PATIENCE: u32 = 2;
 /// Polls between two looks at the clock.
 const POLLS: u32 = 8;
 /// From this length on a message takes longer than a spin is worth.
@@ -180,8 +185,7 @@ impl Engine {
     /// it takes. That is why this is not left to the I/O manager, which looks at the past.
     fn stay(&self, manager: &Manager, mut over: impl FnMut() -> bool) -> bool {
         let _looking = self.looking(manager);
-        let vain = if self.doorbells.are_absent() { STAY_SOCKETS } else { STAY };
-        spin(Budget::InVain(vain), || {
+        let mut look = || {
             if others_runnable() {
                 return Poll::Stop;
             }
@@ -196,7 +200,16 @@ impl Engine {
                 std::hint::spin_loop();
             }
             if any { Poll::Events } else { Poll::Nothing }
-        })
+        };
+        let vain = if self.doorbells.are_absent() { STAY_SOCKETS } else { STAY };
+        if spin(Budget::InVain(vain), &mut look) {
+            return true;
+        }
+        if others_runnable() || manager.is_crowded() {
+            return false;
+        }
+        let copying = self.enter(|core| core.peers_copy_for()).unwrap_or_default();
+        !copying.is_zero() && spin(Budget::InVain(PATIENCE * copying), look)
     }
 
     /// Waits for several requests for as long as that is not in vain: they are shown to the peers together, and no
@@ -297,6 +310,9 @@ impl Unfinished<'_> {
                 self.manager.poll(Point::Library);
             }
             if !look_beside(self.manager, || request.done.is_done()) {
+                if engine.pending() {
+                    engine.with(Core::pay_owed);
+                }
                 request.done.latch().wait("a message");
             }
             if request.is_finished() {

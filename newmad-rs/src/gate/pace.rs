@@ -6,9 +6,12 @@
 //! receiver measures, for two kinds of messages ([`Kind`]): how long a message took from its match to its end, one message
 //! at a time.
 //!
-//! Only messages that go one way are measured. If the receiver sends a long message, too, then two copies on each core
-//! compete with one: it takes the kernel's copy (64 KiB each way, three states of one machine: 8 µs, and 6, 9 and 34 by
-//! fragments).
+//! Only messages that go one way are measured. If messages *cross*, that is, the receiver sends a long one, too, then two
+//! copies on each core compete with one: each side makes one of the kernel's (64 KiB each way, three states of
+//! one machine: 8 µs, and 6, 9 and 34 by fragments). So that both choose alike, whoever is first, crossing is a habit: it is
+//! expected until some messages have come that did not cross ([`APART`]). (Each side chose by whether its own message was under
+//! way already: now and then one side made both copies, or one message went by fragments, and 4 MiB each way took 690 µs
+//! instead of 430.)
 //!
 //! ```text
 //!   first way, FIRST times ──▶ the other, once ──▶ the faster ──(now and then: the other, once)──▶ the faster …
@@ -38,6 +41,8 @@ const BLOCK: usize = 4096;
 const LONGER: usize = 128 << 10;
 /// A message that is measured for longer, in nanoseconds, has ended otherwise: another one is.
 const STALE: u64 = 1_000_000_000;
+/// So many beginnings and ends of messages that do not cross end the habit.
+const APART: u8 = 8;
 
 /// A kind of messages, by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,9 +110,21 @@ struct Measured {
 pub(crate) struct Pace {
     known: [Known; 2],
     measured: Option<Measured>,
+    /// Beginnings and ends until the habit of crossing ends.
+    crossing: u8,
 }
 
 impl Pace {
+    /// A message of the peer's begins or ends: whether a long one of this side's is under way.
+    pub(crate) fn meets(&mut self, own: bool) {
+        self.crossing = if own { APART } else { self.crossing.saturating_sub(1) };
+    }
+
+    /// Whether messages to and from the peer are expected to cross.
+    pub(crate) fn crosses(&self) -> bool {
+        self.crossing > 0
+    }
+
     /// The way of the next message of a kind, which begins now.
     pub(crate) fn choose(&mut self, kind: Kind, now_ns: u64) -> Way {
         let free = self.is_free(now_ns);
@@ -188,6 +205,18 @@ mod tests {
     use proptest::prelude::*;
 
     const LEN: usize = 64 << 10;
+
+    #[test]
+    fn crossing_is_a_habit_of_a_few_messages() {
+        let mut pace = Pace::default();
+        assert!(!pace.crosses());
+        pace.meets(true);
+        let apart = (1..).find(|_| {
+            pace.meets(false);
+            !pace.crosses()
+        });
+        assert_eq!(apart, Some(APART));
+    }
 
     /// Messages of which each takes what `cost` says for its way; how many went each way.
     fn run(

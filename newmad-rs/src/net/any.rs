@@ -98,7 +98,7 @@ impl Driver for AnyDriver {
         #[inline] fn begin(self: &mut Self) -> bool;
         #[inline] fn post_small(self: &mut Self, to: u32, header: &Header, parts: &[Span]) -> bool;
         fn post_later(self: &mut Self, to: u32, header: &Header, parts: &[Span]) -> bool;
-        fn pay_announcements(self: &mut Self);
+        fn pay_owed(self: &mut Self);
         fn ring_ns(self: &Self) -> u64;
         #[inline(always)] fn post_eager(self: &mut Self, to: u32, numbers: (u32, u32), envelope: Envelope, data: Span) -> bool;
         fn lend(self: &mut Self, to: u32) -> Option<SendLease>;

@@ -52,7 +52,7 @@ pub(crate) trait Driver: Send {
     }
 
     /// This side waits from now on: rings the peers that have not seen what `post_later` has posted.
-    fn pay_announcements(&mut self) {}
+    fn pay_owed(&mut self) {}
 
     /// What it costs this side to ring a peer, in nanoseconds, as far as is known.
     fn ring_ns(&self) -> u64 {

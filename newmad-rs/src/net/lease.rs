@@ -32,6 +32,7 @@ impl SendLease {
     ) -> bool {
         let posted = self.sender.post_eager(numbers, envelope, data);
         let rings = if posted { Rings::MESSAGE } else { Rings::CONTROL };
+        // Not later: if the track is full, the engine is asked next.
         self.own.ring(self.to, &self.segment, &self.bell, rings);
         posted
     }

@@ -8,9 +8,9 @@
 //! | `Inline` | the sender's call gives them to the driver at once | short messages with nothing before them |
 //! | `Eager` | packets of the small track, without asking | short messages that wait, or are scattered |
 //! | `Rendezvous` | nothing yet: the message is announced, and its receiver chooses one of the next four | long messages, synchronous ones, floods |
-//! | `Get` | the receiver copies from the sender's memory | the receiver waits, or neither side does; both wait, and it is faster |
+//! | `Get` | the receiver copies from the sender's memory | the receiver waits, or neither side does; both wait, and it is faster, or messages cross |
 //! | `Read` | the receiver's adapter reads from the sender's memory | long messages over adapters that can |
-//! | `Put` | the sender copies into the receiver's memory | the sender alone waits |
+//! | `Put` | the sender copies into the receiver's memory | the sender alone waits; both wait, and messages cross |
 //! | `Fragments` | pieces over the large tracks of all open links | both sides wait, and it is faster; no memory can be reached |
 //!
 //! *The copier is the side that waits*, so that a side that computes is not slowed by the copy. If both wait, one copy by the
@@ -65,6 +65,9 @@ pub(crate) enum Known {
         sender_copies: bool,
         /// What is faster if both copy, by what was measured.
         faster: Way,
+        /// Messages go both ways. Each side copies one of two, as both announced: what it sends, if senders said that they
+        /// wait, or what it receives, since they had computed.
+        crosses: bool,
     },
     /// Its copy is about to begin, or to go on.
     Copying {
@@ -112,6 +115,22 @@ pub(crate) fn choose(known: Known) -> Choice {
         Known::Matched { reachable: false, .. } => {
             (Fragments, "fragments: no memory can be reached")
         }
+        Known::Matched {
+            receiver_copies: true,
+            sender_copies: true,
+            sender_waits: true,
+            readable: true,
+            scattered: false,
+            crosses: true,
+            ..
+        } => (Put, "put: messages cross, and each side copies what it sends"),
+        Known::Matched {
+            receiver_copies: true,
+            sender_copies: true,
+            readable: true,
+            crosses: true,
+            ..
+        } => (Get, "get: messages cross, and each side copies what it receives"),
         Known::Matched {
             receiver_copies: true,
             sender_copies: true,
@@ -189,6 +208,7 @@ mod tests {
                     sender_waits,
                     sender_copies,
                     faster: Way::Fragments,
+                    crosses: false,
                 };
             let known = |same_process, reachable, readable, scattered| {
                 matched(same_process, reachable, no, readable, scattered)
@@ -224,27 +244,37 @@ mod tests {
     }
 
     #[test]
-    fn what_has_been_faster_is_taken_if_both_sides_wait_and_the_memory_can_be_read() {
-        let matched = |faster, readable, sender_copies| {
+    fn where_both_sides_wait_each_copies_its_own_if_messages_cross_and_otherwise_what_was_faster_is_taken()
+     {
+        let matched = |faster, readable, sender_copies, crosses, scattered| {
             choose(Known::Matched {
                 same_process: false,
                 reachable: true,
                 adapter_reads: false,
                 readable,
-                scattered: false,
+                scattered,
                 receiver_waits: true,
                 receiver_copies: true,
                 sender_waits: sender_copies,
                 sender_copies,
                 faster,
+                crosses,
             })
         };
         let get = (Get, "get: both sides wait, and it has been faster");
         let fragments = (Fragments, "fragments: both sides wait");
-        assert_eq!(matched(Way::Get, true, true), get);
-        assert_eq!(matched(Way::Fragments, true, true), fragments);
-        assert_eq!(matched(Way::Get, false, true), fragments);
-        assert_eq!(matched(Way::Fragments, true, false).0, Get);
+        assert_eq!(matched(Way::Get, true, true, false, false), get);
+        assert_eq!(matched(Way::Fragments, true, true, false, false), fragments);
+        assert_eq!(matched(Way::Get, false, true, false, false), fragments);
+        assert_eq!(matched(Way::Fragments, true, false, false, false).0, Get);
+        let put = (Put, "put: messages cross, and each side copies what it sends");
+        for faster in [Way::Get, Way::Fragments] {
+            assert_eq!(matched(faster, true, true, true, false), put);
+            assert_eq!(matched(faster, false, true, true, false), fragments);
+            assert_eq!(matched(faster, true, false, true, false).0, Get, "the sender is away");
+        }
+        let get = (Get, "get: messages cross, and each side copies what it receives");
+        assert_eq!(matched(Way::Fragments, true, true, true, true), get, "no one address");
     }
 
     #[test]

@@ -194,7 +194,7 @@ impl Pending {
 
     /// For what peers are to ring while no thread polls. Where all owners ask for the ends of their requests, that is
     /// only what its sender needs an answer to: to be woken for a message, and to wake for one, costs more than to find
-    /// it later.
+    /// it later. And that not at once, if they are expected to look in a moment.
     fn rings(&self, backlog: bool) -> Rings {
         let outstanding = self.outstanding - self.from_beside;
         if outstanding > self.attended {
@@ -202,6 +202,7 @@ impl Pending {
         }
         match (outstanding == self.ignored(), backlog) {
             (true, _) => Rings::NONE,
+            (_, false) if self.signals.absence.is_expected_to_be_short() => Rings::CONTROL_LATER,
             (_, false) => Rings::CONTROL,
             (_, true) if outstanding == self.short => Rings::CONTROL.and(Rings::ROOM_LATER),
             (_, true) => Rings::CONTROL.and(Rings::ROOM),
@@ -296,6 +297,21 @@ mod tests {
         pending.begin(named(&next_long));
         assert_ne!(pending.spell(false), covered, "only ignored ones were left");
         for request in [control, second, next_long] {
+            pending.finish(named(&request), Outcome::Cancelled);
+        }
+    }
+
+    #[test]
+    fn peers_ring_one_that_is_expected_at_once_after_a_while_and_one_that_sleeps_at_once() {
+        for comes_at_once in [false, true] {
+            let (mut pending, _) = pending(comes_at_once, true);
+            let mut buffer = vec![0; 100_000];
+            let request = attended(&mut buffer);
+            pending.begin(named(&request));
+            let rings = if comes_at_once { Rings::CONTROL_LATER } else { Rings::CONTROL };
+            assert_eq!(pending.watch(false), rings);
+            pending.unattend(named(&request));
+            assert_eq!(pending.watch(false), Rings::ALL);
             pending.finish(named(&request), Outcome::Cancelled);
         }
     }

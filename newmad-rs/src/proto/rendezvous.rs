@@ -11,9 +11,11 @@
 //!
 //! Copies go on piece by piece, one per round, in turn. A refused copy falls back to fragments. In a window of messages
 //! most are announced, and matched, before their owners come to wait for the first. So a copy that a thread waits for
-//! lets a few rounds pass before it begins, and one that is not far yet becomes fragments once both sides wait.
+//! lets a few rounds pass before it begins, and one that is not far yet becomes fragments once both sides wait. Where messages
+//! cross, each side copies what it sends: then both announce first.
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use crate::error::Cause;
 use crate::gate::pace::{Kind, Way};
@@ -30,10 +32,14 @@ use crate::sys::now_ns;
 use crate::trace;
 use crate::wire::{Header, Malformed, PUT, READ, TO_RECEIVER};
 
-/// Bytes copied in one round.
+/// Bytes copied in the first round, and the most that are copied in a later one: what there is to be announced in the
+/// meantime is announced soon, and few calls of the kernel are made.
 pub(crate) const PIECE: usize = 256 * 1024;
+const LARGEST_PIECE: usize = 4 * PIECE;
 /// Rounds that a copy lets pass for the other side to come to wait, too: less than a microsecond.
 const GRACE: u32 = 16;
+/// The same, where messages cross, for the other side to announce its own.
+const GRACE_CROSSING: u32 = 24;
 
 impl<D: Driver> Core<D> {
     /// Whether a thread of this side copies while this message moves: waits for it, or for another long one, or is expected
@@ -55,12 +61,13 @@ impl<D: Driver> Core<D> {
         let usual =
             || Kind::of(request.total.get()).is_none_or(|kind| pace.usual(kind) == Way::Fragments);
         // What is measured goes the way that was chosen.
-        !self.sends_too(request) && !pace.measures(request.id.get()) && usual()
+        !pace.crosses() && !pace.measures(request.id.get()) && usual()
     }
 
-    /// Whether this side receives that message, and a long one of its own is under way.
-    fn sends_too(&self, request: Ref) -> bool {
-        request.op == Op::Recv && self.table.has_long_sends()
+    /// A receive of that peer's message begins or ends: notes whether messages cross.
+    fn note_crossing(&mut self, peer: u32) {
+        let own = self.table.has_long_sends();
+        self.gates[peer as usize].pace.meets(own);
     }
 
     /// Whether a thread waits for the message already, which is not only expected to.
@@ -68,12 +75,20 @@ impl<D: Driver> Core<D> {
         request.is_waiting() || self.signals.absence.is_in_call()
     }
 
+    /// For how long peers that wait, too, may be copying messages of this side's, by the pace of the rail.
+    pub(crate) fn peers_copy_for(&self) -> Duration {
+        let copied = self.table.iter().filter(|request| request.place.get() == Place::Nowhere);
+        let time = copied.map(|request| {
+            let peer = request.gate.get();
+            let rail = self.copying_rail(peer).filter(|rail| rail.driver.copies_too(peer, false));
+            rail.map_or(0, |rail| rail.pace.copies_ns(request.capacity as u64))
+        });
+        Duration::from_nanos(time.sum())
+    }
+
     /// By which way a message comes faster from that peer, if both sides wait, or are expected to at once. It is measured if
     /// this side `waits` already: a program that is only expected would have its own posts in the times.
     fn faster(&mut self, request: Ref, peer: u32, waits: bool) -> Way {
-        if self.sends_too(request) {
-            return Way::Get;
-        }
         let len = request.total.get();
         let Some(kind) = Kind::of(len).filter(|_| waits) else { return Way::Fragments };
         let now = now_ns();
@@ -130,7 +145,10 @@ impl<D: Driver> Core<D> {
         let both = from != self.process && receiver_copies && sender_copies && readable;
         let reachable = rail.is_some();
         let waits = self.waits_already(request);
-        let faster = if both { self.faster(request, from, waits) } else { Way::Fragments };
+        self.note_crossing(from);
+        let crosses = both && self.gates[from as usize].pace.crosses();
+        let measures = both && !crosses;
+        let faster = if measures { self.faster(request, from, waits) } else { Way::Fragments };
         let (protocol, why) = choose(Known::Matched {
             same_process: from == self.process,
             reachable,
@@ -142,6 +160,7 @@ impl<D: Driver> Core<D> {
             sender_waits,
             sender_copies,
             faster,
+            crosses,
         });
         let names = || (self.gates.own(request.mine.get()), source.rank);
         trace::chosen(names, (request.matched.get(), len), why);
@@ -154,6 +173,8 @@ impl<D: Driver> Core<D> {
                 }
             }
             Protocol::Put => {
+                // What this side copies need not wait for it any more.
+                self.grace = 0;
                 // The sender may find that it cannot, and send fragments instead.
                 request.parts.clear();
                 self.gates[from as usize].large_expected += 1;
@@ -191,6 +212,10 @@ impl<D: Driver> Core<D> {
         request.remote_id.set(header.tag);
         if header.flags & PUT != 0 && self.gates.reach(from).is_some() {
             self.copies.push(request, Place::Copies);
+            let gate = &self.gates[from as usize];
+            if gate.pace.crosses() && gate.large_expected == 0 {
+                self.grace = GRACE_CROSSING;
+            }
         } else {
             self.send_fragments(from, request);
         }
@@ -232,6 +257,7 @@ impl<D: Driver> Core<D> {
         self.table.remove(request);
         match request.op {
             Op::Recv => {
+                self.note_crossing(request.gate.get());
                 let gate = &mut self.gates[request.gate.get() as usize];
                 gate.unexpect_data(request);
                 gate.ignore_arrivals(request);
@@ -261,7 +287,8 @@ impl<D: Driver> Core<D> {
             return false;
         }
         let moved = request.moved.get();
-        let (at, piece) = request.run(moved, PIECE.min(request.total.get() - moved));
+        let piece = moved.clamp(PIECE, LARGEST_PIECE);
+        let (at, piece) = request.run(moved, piece.min(request.total.get() - moved));
         let remote = request.remote.get().wrapping_add(moved as u64);
         let result = match request.op {
             Op::Recv if peer == self.process => {

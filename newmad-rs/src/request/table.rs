@@ -80,15 +80,13 @@ impl Table {
 
     /// A request that `which` points at. Walks everything: for rare events.
     pub(crate) fn find(&self, which: impl Fn(Ref) -> bool) -> Option<Ref> {
-        for chain in &self.chains {
-            let mut at = *chain;
-            while let Some(request) = at {
-                if which(request) {
-                    return at;
-                }
-                at = request.chain.get();
-            }
-        }
-        None
+        self.iter().find(|&request| which(request))
+    }
+
+    /// All requests, as [`Table::find`].
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Ref> + use<'_> {
+        let chain =
+            |first: &Option<Ref>| std::iter::successors(*first, |request| request.chain.get());
+        self.chains.iter().flat_map(chain)
     }
 }

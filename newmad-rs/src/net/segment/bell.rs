@@ -39,7 +39,8 @@ const _: () = assert!(
         && Rings::CONTROL.bits() == word::CONTROL
         && Rings::ROOM.bits() == word::ROOM
         && Rings::ROOM_LATER.bits() == word::ROOM_LATER
-        && Rings::CONTROL_LATER.bits() == word::MESSAGE | word::LATER
+        && Rings::CONTROL_LATER.bits() == word::CONTROL_LATER
+        && Rings::ANNOUNCED.bits() == word::MESSAGE | word::LATER
 );
 
 /// So many times [`Bell::disarm`] clears the word after a peer has rung a standing one.
@@ -139,7 +140,7 @@ impl Bell {
                 self.patience.store(PATIENCE, Ordering::Relaxed);
             }
         }
-        armed.unseen || rings != Rings::CONTROL
+        armed.unseen || !matches!(rings, Rings::CONTROL | Rings::CONTROL_LATER)
     }
 
     /// Before a complete look at the rings. A caller that stops before the end calls [`Bell::set_unseen`].
@@ -209,13 +210,14 @@ impl Bell {
     }
 
     /// After something was published: rings the peer `to`, which owns `segment`, if it wants that for one of these; or
-    /// interrupts it.
+    /// interrupts it. True: it is to be rung later, unless it looks in time.
     #[inline]
-    pub(crate) fn ring(&self, to: u32, segment: &Segment, bell: &PeerBell, rings: Rings) {
+    pub(crate) fn ring(&self, to: u32, segment: &Segment, bell: &PeerBell, rings: Rings) -> bool {
         let call = word::call(segment.bell(), rings.bits());
-        if call != Call::Nothing {
+        if matches!(call, Call::Ring | Call::Interrupt) {
             self.tell(to, segment, bell, call);
         }
+        call == Call::Later
     }
 
     #[cold]

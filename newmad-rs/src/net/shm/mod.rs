@@ -4,7 +4,7 @@
 //! from one process's memory to the other's ([`cma`]), or through rings of larger slots where the kernel refuses. A
 //! receiver that sleeps is woken by its doorbell ([`bell`]): it sets a word in its segment and looks at its rings once
 //! more; a sender that has published looks at the word, and the sender that clears it writes the event counter. A ring
-//! for an announcement that has time is owed until this side waits for the answer ([`Owed`]). The
+//! for what has time, or goes to a process that is about to look, is owed until this side has waited in vain ([`Owed`]). The
 //! socket on which two processes met stays open: its end tells of a peer's death.
 
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -27,43 +27,16 @@ use crate::wire::{Envelope, Header, Kind};
 pub(crate) mod cma;
 pub(crate) mod connect;
 pub(crate) mod loan;
+mod owed;
 
 use loan::Loan;
+use owed::Owed;
 
 /// Every so many rounds the driver looks for deaths, even if nothing has woken its thread.
 const DEATH_CHECK: u32 = 256;
 /// Every so many rounds, some tens of microseconds of polling, it pays the rings that it owes for room. (A ring that wakes a
 /// thread beside one that polls takes up to 20 µs from both.)
 const PAY: u32 = 4 * DEATH_CHECK;
-/// Peers that have not seen an announcement are rung after so long a time of polling: two sides that compute for equally
-/// long, about, come within it.
-const OWED_NS: u64 = 100_000;
-/// Or at the so manieth look after a pause of as long: a program that computes between its looks.
-const RETURNS: u32 = 8;
-
-/// The rings that are owed for announcements: how long, and how often, this side has looked since the first was posted.
-struct Owed {
-    since_ns: u64,
-    last_ns: u64,
-    returns: u32,
-}
-
-impl Owed {
-    fn new(now_ns: u64) -> Owed {
-        Owed { since_ns: now_ns, last_ns: now_ns, returns: 0 }
-    }
-
-    /// At a look: whether this side has looked for long, or often, enough to be taken for one that waits.
-    fn is_due(&mut self, now_ns: u64) -> bool {
-        if now_ns.saturating_sub(self.last_ns) > OWED_NS {
-            self.since_ns = now_ns;
-            self.returns += 1;
-        }
-        self.last_ns = now_ns;
-        now_ns.saturating_sub(self.since_ns) > OWED_NS || self.returns >= RETURNS
-    }
-}
-
 /// How memory of the peer can be reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reach {
@@ -101,8 +74,8 @@ pub(crate) struct Peer {
     gone: bool,
     /// A short message found the small track full, and the peer was not rung for it.
     full: bool,
-    /// Nor for an announcement that was posted.
-    announced: bool,
+    /// Nor for something that needs its answer.
+    owed: Option<Owed>,
 }
 
 impl Peer {
@@ -131,7 +104,7 @@ impl Peer {
             life: Some(life),
             gone: false,
             full: false,
-            announced: false,
+            owed: None,
         })
     }
 
@@ -157,8 +130,8 @@ pub(crate) struct Shm {
     ready: Arc<Ready>,
     peers: Box<[Option<Peer>]>,
     rounds: u32,
-    /// Peers were not rung for announcements.
-    owed: Option<Owed>,
+    /// Rings may be owed to peers.
+    owes: bool,
     /// Whether the peers are other processes.
     processes: bool,
     /// What this rank lends to the others of its process.
@@ -177,7 +150,7 @@ impl Shm {
         let ready = Arc::new(Ready::new(peers.len() + 1)?);
         let bell = Arc::new(Bell::new(mine, bell));
         ready.watch(bell.fd(), libc::EPOLLIN | libc::EPOLLET, peers.len() as u64)?;
-        Ok(Shm { name, bell, ready, peers, rounds: 0, owed: None, processes: false, lent })
+        Ok(Shm { name, bell, ready, peers, rounds: 0, owes: false, processes: false, lent })
     }
 
     /// Uses `link` for that peer from now on.
@@ -199,9 +172,33 @@ impl Shm {
 
     /// After something was published: rings that peer, if it wants that for one of these.
     #[inline]
-    fn ring(&self, rank: u32, rings: Rings) {
-        if let Some(Some(peer)) = self.peers.get(rank as usize) {
-            self.bell.ring(rank, &peer.segment, &peer.bell, rings);
+    fn ring(&mut self, rank: u32, rings: Rings) {
+        if let Some(Some(peer)) = self.peers.get_mut(rank as usize)
+            && self.bell.ring(rank, &peer.segment, &peer.bell, rings)
+        {
+            self.owes(rank);
+        }
+    }
+
+    /// Owes that peer a ring.
+    fn owes(&mut self, rank: u32) {
+        if let Some(peer) = self.peer(rank) {
+            peer.owed.get_or_insert_with(|| Owed::new(now_ns()));
+            self.owes = true;
+        }
+    }
+
+    /// Rings the peers that have not looked since this side began to owe them that, of those that `which` is true of.
+    #[inline(never)]
+    fn pay(&mut self, mut which: impl FnMut(&mut Owed) -> bool) {
+        let Shm { bell, peers, owes, .. } = self;
+        *owes = false;
+        for (rank, peer) in (0..).zip(peers.iter_mut()) {
+            let Some(peer) = peer else { continue };
+            if peer.owed.take_if(&mut which).is_some() && bell::is_unseen(&peer.segment) {
+                bell.ring(rank, &peer.segment, &peer.bell, Rings::CONTROL_NOW);
+            }
+            *owes |= peer.owed.is_some();
         }
     }
 
@@ -222,7 +219,8 @@ impl Shm {
         let Shm { bell, peers, .. } = self;
         for (rank, peer) in (0..).zip(peers.iter_mut()) {
             let Some(peer) = peer else { continue };
-            let rings = if std::mem::take(&mut peer.full) { Rings::CONTROL } else { Rings::NONE };
+            let full = std::mem::take(&mut peer.full);
+            let rings = if full { Rings::CONTROL_NOW } else { Rings::NONE };
             bell.ring(rank, &peer.segment, &peer.bell, rings.and(Rings::ROOM_LATER));
         }
     }
@@ -294,10 +292,9 @@ impl Driver for Shm {
                 self.pay_rings();
             }
         }
-        if let Some(owed) = &mut self.owed
-            && owed.is_due(now_ns())
-        {
-            self.pay_announcements();
+        if self.owes {
+            let now = now_ns();
+            self.pay(|owed| owed.is_due(now));
         }
         false
     }
@@ -321,21 +318,13 @@ impl Driver for Shm {
         if !track.post(header, parts) {
             return self.posted(to, false, Rings::CONTROL);
         }
-        peer.announced = true;
-        self.owed.get_or_insert_with(|| Owed::new(now_ns()));
-        self.posted(to, true, Rings::CONTROL_LATER)
+        self.owes(to);
+        self.posted(to, true, Rings::ANNOUNCED)
     }
 
-    fn pay_announcements(&mut self) {
-        let Shm { bell, peers, owed, .. } = self;
-        if owed.take().is_none() {
-            return;
-        }
-        for (rank, peer) in (0..).zip(peers.iter_mut()) {
-            let Some(peer) = peer else { continue };
-            if std::mem::take(&mut peer.announced) && bell::is_unseen(&peer.segment) {
-                bell.ring(rank, &peer.segment, &peer.bell, Rings::CONTROL);
-            }
+    fn pay_owed(&mut self) {
+        if self.owes {
+            self.pay(|_| true);
         }
     }
 
@@ -381,7 +370,16 @@ impl Driver for Shm {
     fn peek_small(&mut self, from: u32) -> Peek {
         let Some(peer) = self.peer(from) else { return Peek::Empty };
         match peer.small_rx.ready() {
-            Some(index) => peer.small_rx.read(index),
+            Some(index) => {
+                let packet = peer.small_rx.read(index);
+                if peer.owed.is_some()
+                    && matches!(packet, Peek::Packet(Header { kind: Kind::Cts | Kind::Fin, .. }, _))
+                {
+                    let unseen = bell::is_unseen(&peer.segment);
+                    peer.owed = unseen.then(|| Owed::new(now_ns()));
+                }
+                packet
+            }
             None if peer.gone => Peek::Gone(Cause::Vanished),
             None => {
                 peer.small_rx.give_back();
@@ -515,7 +513,7 @@ impl Driver for Shm {
 
     fn arm(&mut self, rings: Rings) -> bool {
         if rings.has(Rings::ALL) {
-            self.pay_announcements();
+            self.pay_owed();
             self.pay_rings(); // a thread sleeps; what this look gives back is paid for by the next
         }
         // Events that another thread has collected are treated by the thread that arms.
@@ -544,22 +542,5 @@ impl Driver for Shm {
 
     fn ready(&self) -> Option<&Arc<Ready>> {
         Some(&self.ready)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rings_are_due_to_one_that_polls_in_vain_and_to_one_that_comes_again_and_again() {
-        let mut owed = Owed::new(0);
-        let late = |owed: &mut Owed, from: u64| {
-            (1..=200).find(|look| owed.is_due(from + look * 1000)).map(|look| look * 1000)
-        };
-        // It has computed for a millisecond.
-        assert_eq!(late(&mut owed, 1_000_000), Some(102_000));
-        let mut owed = Owed::new(0);
-        assert_eq!((1..=100).find(|look| owed.is_due(look * 1_000_000)), Some(u64::from(RETURNS)));
     }
 }
