@@ -25,7 +25,7 @@ pub(crate) const STAY_SOCKETS: Duration = Duration::from_micros(50);
 const PATIENCE: u32 = 2;
 /// Polls between two looks at the clock.
 const POLLS: u32 = 8;
-/// From this length on a message takes longer than a spin is worth.
+/// Over sockets a message of this length comes in several pieces.
 const LONG: usize = 512 * 1024;
 
 /// How long a thread looks for what another rank of its process does, where its virtual processor has nothing else to run:
@@ -262,7 +262,6 @@ impl Unfinished<'_> {
         if overdue.is_none() && self.engine.comes_from_beside(request) && marcel::is_green() {
             return self.wait_beside(request);
         }
-        let hint = if request.capacity >= LONG { Hint::Long } else { Hint::Short };
         let shown = !request.is_short() && !self.engine.doorbells.are_absent();
         let _shown = shown.then(|| Waiter::new(self.engine));
         let _open = self.engine.calls(request.mine.get()).open(self.manager);
@@ -283,7 +282,8 @@ impl Unfinished<'_> {
             if self.heeds && overdue.is_none() && request.is_alarmed() {
                 return;
             }
-            self.manager.wait_prepared(&request.done, hint, deadline, &before_sleep);
+            // (Short: the length of a message does not say when its peer begins with it.)
+            self.manager.wait_prepared(&request.done, Hint::Short, deadline, &before_sleep);
             if request.is_finished() {
                 return;
             }

@@ -287,7 +287,7 @@ impl<D: Driver> Core<D> {
             return false;
         }
         let moved = request.moved.get();
-        let piece = moved.clamp(PIECE, LARGEST_PIECE);
+        let piece = moved.saturating_mul(4).clamp(PIECE, LARGEST_PIECE);
         let (at, piece) = request.run(moved, piece.min(request.total.get() - moved));
         let remote = request.remote.get().wrapping_add(moved as u64);
         let result = match request.op {
