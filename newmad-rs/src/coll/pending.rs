@@ -150,18 +150,28 @@ impl Group {
                 return unsafe { self.meet_in_teams(teams, task, operator, &memory, in_place) };
             }
         }
+        let mut passed = false;
         if let Stage::On(board) = turn.stage()
-            && shared::fits(task, self.size(), operator, board.crowded)
             && self.context.choices().are_free(task)
         {
-            // SAFETY: the caller's promise.
-            return unsafe { self.exchange(board, task, operator, &memory, in_place) };
+            if shared::fits(task, self.size(), operator, board.crowded) {
+                // SAFETY: the caller's promise.
+                return unsafe { self.exchange(board, task, operator, &memory, in_place) };
+            }
+            if board.lends && shared::is_lent(task, in_place) {
+                // SAFETY: the caller's promise.
+                board.lends = unsafe { self.read_lent(board, task, &memory, in_place)? };
+                if board.lends {
+                    return Ok(());
+                }
+                passed = true;
+            }
         }
         let plan = self.plan(task, self.choose(task, operator), operator, &memory, in_place)?;
         match turn.stage() {
             Stage::Counting(count) => *count += 1,
-            Stage::On(board) => self.pass(board),
-            Stage::Off | Stage::Met | Stage::Teams => {}
+            Stage::On(board) if !passed => self.pass(board),
+            Stage::On(_) | Stage::Off | Stage::Met | Stage::Teams => {}
         }
         drop(turn);
         // SAFETY: the caller's promise.

@@ -104,6 +104,7 @@ impl Driver for AnyDriver {
         fn lend(self: &mut Self, to: u32) -> Option<SendLease>;
         fn has_segments(self: &Self) -> bool;
         fn segments(self: &Self, peer: u32) -> Option<[Arc<Segment>; 2]>;
+        fn readable_process(self: &Self, peer: u32) -> Option<i32>;
         fn take_back(self: &mut Self, to: u32, lease: SendLease);
         #[inline(always)] fn peek_small(self: &mut Self, from: u32) -> Peek;
         #[inline] fn release(self: &mut Self, from: u32);

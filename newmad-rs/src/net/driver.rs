@@ -86,6 +86,11 @@ pub(crate) trait Driver: Send {
         None
     }
 
+    /// The process of that peer, if the kernel lets this one read its memory. Callers' context.
+    fn readable_process(&self, _peer: u32) -> Option<i32> {
+        None
+    }
+
     /// Takes back a lease.
     fn take_back(&mut self, _to: u32, _lease: SendLease) {}
 

@@ -18,6 +18,8 @@ pub(in crate::coll) struct Board {
     pub(in crate::coll) budget: Cell<Duration>,
     /// The members' node has fewer cores than ranks, as some of them see it.
     pub(in crate::coll) crowded: bool,
+    /// Each member can read the memory of the others.
+    pub(in crate::coll) lends: bool,
     /// Which place of the session's it is.
     pub(in crate::coll) index: usize,
 }
@@ -26,6 +28,8 @@ pub(in crate::coll) struct Member {
     pub(in crate::coll) place: Place,
     /// Numbers of the place that belong to groups before: this group's count from here.
     pub(in crate::coll) base: u64,
+    /// Its process, if this one can read its memory.
+    pub(in crate::coll) process: Option<i32>,
     /// This rank itself.
     pub(in crate::coll) own: bool,
 }

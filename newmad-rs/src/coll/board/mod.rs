@@ -11,4 +11,4 @@ pub(super) use members::{Board, Member};
 pub(super) use places::Places;
 #[cfg(test)]
 pub(super) use stage::SOME;
-pub(super) use stage::{Shared, Stage};
+pub(super) use stage::{MOST, Shared, Stage};

@@ -19,7 +19,7 @@ use crate::error::Error;
 /// So many collectives a group does by messages before it is set up.
 pub(in crate::coll) const SOME: u32 = 4;
 /// Most members with boards: each has a bit among the marks.
-const MOST: u32 = 64;
+pub(in crate::coll) const MOST: u32 = 64;
 
 /// What a group has of shared memory: the part of a group's context.
 pub(in crate::coll) struct Shared {

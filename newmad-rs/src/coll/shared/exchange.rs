@@ -63,7 +63,7 @@ fn extent(task: &Task, size: u32, element: usize) -> Option<Extent> {
 }
 
 /// Whether a task goes over the sheets. In pieces goes what is combined: from the sheet, while it is in the cache. What is only
-/// copied would be copied twice, and goes by messages. `crowded`: the members have not a core each, so that each piece that
+/// copied would be copied twice. `crowded`: the members have not a core each, so that each piece that
 /// one waits for is a switch.
 pub(in crate::coll) fn fits(
     task: &Task,
@@ -80,7 +80,7 @@ pub(in crate::coll) fn fits(
 }
 
 /// Which operation, for the label of a sheet.
-fn kind(task: &Task) -> u64 {
+pub(super) fn kind(task: &Task) -> u64 {
     match task {
         Task::Barrier => 1,
         Task::Bcast { .. } => 2,

@@ -8,8 +8,8 @@
 //!
 //! # One collective
 //! All members do the same number at the same time (`net::segment::notice` has the protocol). A reduction that is too long
-//! for a sheet goes in pieces, each with a number of its own. What is longer still, is only copied, or has an algorithm that
-//! the program chose goes by messages; so does whatever takes several pieces where ranks have not a core each, since each piece
+//! for a sheet goes in pieces, each with a number of its own. What is only copied is read where it lies (`lent`). What is
+//! longer still, or has an algorithm that the program chose, goes by messages; so does whatever takes several pieces where ranks have not a core each, since each piece
 //! that a member waits for is a switch there. A member then *passes* the number, so that one that does something else is found out:
 //! [`Error::Mismatch`]. (`exchange` has the operations.)
 //!
@@ -32,6 +32,7 @@
 //! [`Error::Mismatch`]: crate::Error::Mismatch
 
 mod exchange;
+mod lent;
 mod meet;
 #[cfg(test)]
 mod meet_tests;
@@ -42,4 +43,5 @@ mod tests;
 mod wait;
 
 pub(super) use exchange::fits;
+pub(super) use lent::is_lent;
 pub(crate) use wait::BUDGET;

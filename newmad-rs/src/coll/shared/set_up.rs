@@ -59,10 +59,12 @@ impl Group {
                 let all = self.tell_all([
                     u64::from(board.is_some()),
                     u64::from(marcel::topology::is_oversubscribed()),
+                    u64::from(board.as_ref().is_some_and(|board| board.lends)),
                 ])?;
-                let crowded = all.iter().any(|&[_, crowded]| crowded == 1);
-                let board = board.filter(|_| all.iter().all(|&[can, _]| can == 1));
-                Ok(board.map(|board| Board { crowded, ..board }))
+                let crowded = all.iter().any(|&[_, crowded, _]| crowded == 1);
+                let lends = all.iter().all(|&[.., lends]| lends == 1);
+                let board = board.filter(|_| all.iter().all(|&[can, ..]| can == 1));
+                Ok(board.map(|board| Board { crowded, lends, ..board }))
             });
         match board {
             Ok(Some(board)) => Ok(Stage::On(board)),
@@ -89,6 +91,12 @@ impl Group {
                 rails.find_map(|rail| rail.driver.segments(peer))
             })
         };
+        let process = |peer: u32| {
+            engine.with(|core| {
+                let peer = core.gates.ranks.home(peer);
+                core.gates.rails.iter().find_map(|rail| rail.driver.readable_process(peer))
+            })
+        };
         let [mine, _] = segments(other)?;
         let member = |rank: usize| {
             let [can, index, base] = offers[rank];
@@ -98,7 +106,8 @@ impl Group {
                 false => segments(self.members()[rank])?[1].clone(),
             };
             let place = Place::new(&segment, index as usize).filter(|_| can == 1)?;
-            Some(Member { place, base, own })
+            let process = if own { None } else { process(self.members()[rank]) };
+            Some(Member { place, base, process, own })
         };
         let members: Option<Box<[Member]>> = (0..offers.len()).map(member).collect();
         let members = members?;
@@ -109,6 +118,8 @@ impl Group {
             Limit::Auto | Limit::Never => Duration::MAX,
         };
         let budget = Cell::new(BUDGET.min(limit));
-        Some(Board { members, number: 0, all_came: 0, limit, budget, crowded: true, index })
+        let lends = members.iter().all(|member| member.own || member.process.is_some());
+        let crowded = true;
+        Some(Board { members, number: 0, all_came: 0, limit, budget, crowded, lends, index })
     }
 }

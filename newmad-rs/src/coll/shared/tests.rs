@@ -153,6 +153,45 @@ fn long_ones_and_chosen_algorithms_go_by_messages_in_between() {
     });
 }
 
+#[test]
+fn what_is_only_copied_is_read_where_it_lies_until_the_kernel_refuses_a_copy() {
+    if let Err(why) = crate::net::shm::cma::cma_works() {
+        return eprintln!("SKIPPED: {why}");
+    }
+    each(&world(3), |session| {
+        let group = shared(session);
+        let me = u64::from(group.rank());
+        for round in 0..6 {
+            let mut turn = group.context.shared.enter().unwrap();
+            let Stage::On(board) = turn.stage() else { panic!("it has a board") };
+            assert_eq!(board.lends, round <= 3, "in round {round}");
+            if round == 3 && me == 1 {
+                board.members[2].process = Some(i32::MAX);
+            }
+            drop(turn);
+            let count = ROOM / 8 * (1 + round);
+            let value = |rank: u64| round as u64 * 3 + rank;
+            let all: Vec<u64> = (0..3).flat_map(|rank| vec![value(rank); count]).collect();
+            let mut into = vec![0; 3 * count];
+            group.allgather(&vec![value(me); count], &mut into).wait().unwrap();
+            assert_eq!(into, all);
+            group.alltoall(&vec![value(me); 3 * count], &mut into).wait().unwrap();
+            assert_eq!(into, all);
+            let mut data = vec![value(me); count];
+            group.bcast(2, &mut data).wait().unwrap();
+            assert_eq!(data, vec![value(2); count]);
+        }
+    });
+}
+
+#[test]
+fn other_lengths_of_what_lies_elsewhere_are_found_out() {
+    all_learn_of(|group| {
+        let mut data = vec![1u64; 5000 + usize::from(group.rank() == 1)];
+        group.bcast(0, &mut data).wait().map(drop)
+    });
+}
+
 /// One member does something else than the others: all get an error, at least one the cause.
 fn all_learn_of(what: impl Fn(&Group) -> Result<(), Error> + Sync) {
     let causes = AtomicUsize::new(0);

@@ -357,6 +357,15 @@ impl Driver for Shm {
         Some([self.bell.segment().clone(), peer.segment.clone()])
     }
 
+    fn readable_process(&self, peer: u32) -> Option<i32> {
+        match self.peers.get(peer as usize)?.as_ref()?.reach {
+            Reach::None => None,
+            Reach::Process(process) => Some(process),
+            // Of this process, if the kernel copies at all.
+            Reach::Direct => cma::cma_works().ok().map(|()| std::process::id() as i32),
+        }
+    }
+
     fn take_back(&mut self, to: u32, lease: SendLease) {
         // Unless another link has taken the place of the one that it is of.
         if let Some(peer) = self.peer(to)
