@@ -154,17 +154,17 @@ impl Group {
         if let Stage::On(board) = turn.stage()
             && self.context.choices().are_free(task)
         {
-            if shared::fits(task, self.size(), operator, board.crowded) {
+            let fits = shared::fits(task, self.size(), operator, board.crowded);
+            if board.lends && shared::is_lent(task, operator, in_place, fits) {
                 // SAFETY: the caller's promise.
-                return unsafe { self.exchange(board, task, operator, &memory, in_place) };
-            }
-            if board.lends && shared::is_lent(task, in_place) {
-                // SAFETY: the caller's promise.
-                board.lends = unsafe { self.read_lent(board, task, &memory, in_place)? };
+                board.lends = unsafe { self.read_lent(board, task, operator, &memory, in_place)? };
                 if board.lends {
                     return Ok(());
                 }
                 passed = true;
+            } else if fits {
+                // SAFETY: the caller's promise.
+                return unsafe { self.exchange(board, task, operator, &memory, in_place) };
             }
         }
         let plan = self.plan(task, self.choose(task, operator), operator, &memory, in_place)?;

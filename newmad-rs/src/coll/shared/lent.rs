@@ -1,24 +1,35 @@
-//! Long collectives that only copy: each member shows where its contribution lies, and the others read it there, by the
-//! kernel's copy. A short exchange before says where, and one after that all have read.
+//! Long collectives: each member shows where its contribution lies, and the others read it there, by the kernel's copy. A
+//! short exchange before says where, and one after that all have read.
+//!
+//! An allreduce has a third one: each member reads and combines one of as many segments as there are members, and once all have
+//! done so it reads the other segments of the result. In place its own goes to a block of its own first: what has been given
+//! is whole until all have read it.
 //!
 //! If the kernel refuses a copy (of memory that is mapped from a device, for instance) the second exchange tells all
 //! members, which do this one by messages, and those that follow. A member that is gone, or has given up, is found out by
 //! the exchanges: what was read of it goes to a result that is none.
 //!
-//! Measured (AMD EPYC, two cores, medians in µs; by messages in brackets): two ranks, alltoall of 32 KiB 5.4 (8.2), of 1 MiB
-//! 103 (114), broadcast of 32 KiB 7.5 (9.4 to 17); four ranks, allgather of 256 KiB 155 (295 to 384). A broadcast of 1 MiB
-//! to one other rank takes 117, and 68 by messages.
+//! Measured (AMD EPYC, two cores, medians in µs; in brackets by messages, allreduce by pieces over the sheets): two ranks,
+//! alltoall of 32 KiB 5.4 (8.2), of 1 MiB 103 (114), broadcast of 32 KiB 7.5 (9.4 to 17), allreduce of 1 MiB 122 (197); four
+//! ranks, allgather of 1 MiB 631 (945), allreduce of 1 MiB 363 (521). A broadcast of 1 MiB to one other rank takes 117, and 68
+//! by messages.
 //! Rejected: pieces over the sheets, which copies twice (`exchange`).
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use crate::coll::board::{Board, MOST};
 use crate::coll::failure::Failure;
 use crate::coll::group::Group;
 use crate::coll::memory::Memory;
-use crate::coll::operator::{as_bytes, as_bytes_mut};
+use crate::coll::operator::{Operator, as_bytes, as_bytes_mut};
 use crate::coll::shared::exchange::kind;
 use crate::coll::task::{Blocks, Task};
 use crate::error::Error;
 use crate::net::shm::cma;
+
+/// Of each member: the label of what it does, where what it gives lies, and where the others read at last.
+type Lent = [[u64; 3]; MOST as usize];
 
 /// Part of a member's contribution, and where it belongs in the own result.
 struct Part {
@@ -32,9 +43,23 @@ struct Part {
 /// been faster.
 const ONE_WAY: usize = 128 * 1024;
 
-/// Whether a task that does not fit the sheets goes so. The same at all members.
-pub(in crate::coll) fn is_lent(task: &Task, in_place: bool) -> bool {
+/// Shortest contribution that is combined so: shorter ones are combined from the sheets.
+pub(in crate::coll) const COMBINED: usize = 256 * 1024;
+/// Bytes that are read and combined in one go: they stay in the second cache, and a call of the kernel costs little beside.
+const CHUNK: usize = 128 * 1024;
+
+/// Whether a task goes so, which fits the sheets or not. The same at all members.
+pub(in crate::coll) fn is_lent(
+    task: &Task,
+    operator: Option<&Operator>,
+    in_place: bool,
+    fits: bool,
+) -> bool {
     match task {
+        Task::Allreduce { len } => {
+            *len >= COMBINED && operator.is_some_and(|operator| operator.element <= CHUNK)
+        }
+        _ if fits => false,
         Task::Bcast { len, .. }
         | Task::Gather { own: len, blocks: Some(Blocks::Even(_)), .. }
         | Task::Scatter { own: len, blocks: Some(Blocks::Even(_)), .. } => *len <= ONE_WAY,
@@ -48,7 +73,7 @@ pub(in crate::coll) fn is_lent(task: &Task, in_place: bool) -> bool {
 /// How long what that member gives to each is.
 fn given(task: &Task, rank: u32) -> usize {
     match task {
-        Task::Bcast { len, .. } => *len,
+        Task::Bcast { len, .. } | Task::Allreduce { len } => *len,
         Task::Gather { own, .. } | Task::Scatter { own, .. } => *own,
         Task::Allgather { blocks } | Task::Alltoall { send: blocks, .. } => blocks.len(rank),
         _ => 0,
@@ -87,6 +112,7 @@ impl Group {
         &self,
         board: &mut Board,
         task: &Task,
+        operator: Option<&Operator>,
         memory: &Memory,
         in_place: bool,
     ) -> Result<bool, Error> {
@@ -98,22 +124,17 @@ impl Group {
             _ if in_place => into,
             _ => memory.input.cast::<u8>().cast_mut(),
         };
-        let label = |rank: u32| kind(task) << 32 | given(task, rank) as u64 & u64::from(u32::MAX);
-        let lent = self.show_all(board, [label(me), contribution.addr() as u64])?;
-        for rank in 0..self.size() {
-            let [shown, _] = lent[rank as usize];
-            if shown != label(rank) {
-                let (from, expected) = (self.members()[rank as usize], given(task, rank));
-                let failure = Failure::Mismatch { from, expected, found: shown as u32 as usize };
-                self.context.revoke(failure);
-                return Err(failure.error());
-            }
+        if let (Task::Allreduce { len }, Some(operator)) = (task, operator) {
+            let memory = (contribution.cast_const(), into, *len);
+            // SAFETY: the caller's promise.
+            return unsafe { self.combine_lent(board, task, operator, memory, in_place) };
         }
+        let lent = self.lend(board, task, [contribution, into])?;
         // Each begins with another one.
         let others = (1..self.size()).map(|distance| (me + distance) % self.size());
         let mut is_read = true;
         for part in others.filter_map(|rank| part(task, me, rank)) {
-            let [_, address] = lent[part.rank as usize];
+            let [_, address, _] = lent[part.rank as usize];
             let process = board.members[part.rank as usize].process;
             // SAFETY: the part is inside the result, which is the caller's alone.
             is_read &= unsafe { read(process, address, &part, into) };
@@ -125,8 +146,142 @@ impl Group {
                 std::ptr::copy_nonoverlapping(from, into.wrapping_add(own.into), own.len);
             }
         }
+        self.all_have_read(board, is_read)
+    }
+
+    /// Whether the kernel has copied everything for all members.
+    fn all_have_read(&self, board: &mut Board, is_read: bool) -> Result<bool, Error> {
         let all = self.show_all(board, [u64::from(is_read)])?;
         Ok(all[..self.size() as usize].iter().all(|&[is_read]| is_read == 1))
+    }
+
+    /// Shows the others what this member lends: what it gives, and what they read at last.
+    fn lend(&self, board: &mut Board, task: &Task, own: [*mut u8; 2]) -> Result<Lent, Error> {
+        let label = |rank: u32| kind(task) << 32 | given(task, rank) as u64 & u64::from(u32::MAX);
+        let [given_at, result_at] = own.map(|place| place.addr() as u64);
+        let lent = self.show_all(board, [label(self.rank()), given_at, result_at])?;
+        for rank in 0..self.size() {
+            let [shown, ..] = lent[rank as usize];
+            if shown != label(rank) {
+                let (from, expected) = (self.members()[rank as usize], given(task, rank));
+                let failure = Failure::Mismatch { from, expected, found: shown as u32 as usize };
+                self.context.revoke(failure);
+                return Err(failure.error());
+            }
+        }
+        Ok(lent)
+    }
+
+    /// Combines a segment of what all members give, then reads the others.
+    ///
+    /// # Safety
+    /// What is given has `len` bytes, and so has the result, which is the caller's alone.
+    unsafe fn combine_lent(
+        &self,
+        board: &mut Board,
+        task: &Task,
+        operator: &Operator,
+        (given, result, len): (*const u8, *mut u8, usize),
+        in_place: bool,
+    ) -> Result<bool, Error> {
+        let (me, size) = (self.rank() as usize, self.size() as usize);
+        let segment = |rank: usize| {
+            let end = |rank: usize| len / operator.element * rank / size * operator.element;
+            (end(rank), end(rank + 1) - end(rank))
+        };
+        let (start, own) = segment(me);
+        let mut apart = self.context.spare.take(if in_place { own } else { 0 });
+        let into = if in_place { apart.as_mut_ptr().cast() } else { result.wrapping_add(start) };
+        let lent = self.lend(board, task, [given.cast_mut(), into])?;
+        // SAFETY: the segment is inside what all give; the result is the caller's alone, or memory of its own.
+        let combined =
+            unsafe { self.combine_segment(board, operator, (start, own), (given, &lent), into) };
+        let is_read = combined.unwrap_or_else(|panic| {
+            self.context.revoke(Failure::Panicked);
+            resume_unwind(panic)
+        });
+        if !self.all_have_read(board, is_read)? {
+            return Ok(false);
+        }
+        if in_place {
+            // SAFETY: a segment of the result; all have read what was given there.
+            unsafe { std::ptr::copy_nonoverlapping(into, result.wrapping_add(start), own) };
+        }
+        let mut is_read = true;
+        for rank in (1..size).map(|distance| (me + distance) % size) {
+            let (at, len) = segment(rank);
+            let part = Part { rank: rank as u32, from: 0, into: at, len };
+            // SAFETY: a segment of the result.
+            is_read &= unsafe { read(board.members[rank].process, lent[rank][2], &part, result) };
+        }
+        let is_read = self.all_have_read(board, is_read)?;
+        if !is_read && in_place {
+            // What was given is gone. (The kernel has copied a part of a buffer, and not another.)
+            self.context.revoke(Failure::Abandoned);
+            return Err(Failure::Abandoned.error());
+        }
+        Ok(is_read)
+    }
+
+    /// Combines a segment of what all members have lent, in the order of ranks; whether the kernel has copied it.
+    ///
+    /// # Errors
+    /// What the operator panicked with.
+    ///
+    /// # Safety
+    /// The segment, a place and a length, is inside what all give, and `into` has room for it, apart from that.
+    unsafe fn combine_segment(
+        &self,
+        board: &Board,
+        operator: &Operator,
+        (start, own): (usize, usize),
+        (given, lent): (*const u8, &Lent),
+        into: *mut u8,
+    ) -> Result<bool, Box<dyn Any + Send>> {
+        let (me, size) = (self.rank() as usize, self.size() as usize);
+        let mut room = self.context.spare.take(2 * CHUNK);
+        let room: *mut u8 = room.as_mut_ptr().cast();
+        let (mut free, mut other) = (room, room.wrapping_add(CHUNK));
+        let step = CHUNK / operator.element * operator.element;
+        for at in (0..own).step_by(step) {
+            let len = step.min(own - at);
+            let mut sum: Option<*const u8> = None;
+            for (rank, &[_, address, _]) in lent[..size].iter().enumerate() {
+                let is_last = rank + 1 == size;
+                let to = if is_last { into.wrapping_add(at) } else { free };
+                if rank == me {
+                    let given = given.wrapping_add(start + at);
+                    if sum.is_none() && !is_last {
+                        // It is only read.
+                        sum = Some(given);
+                        continue;
+                    }
+                    // SAFETY: the caller's promise; half of the room is as long as a step.
+                    unsafe { std::ptr::copy_nonoverlapping(given, to, len) };
+                } else {
+                    let part = Part { rank: rank as u32, from: start + at, into: 0, len };
+                    // SAFETY: as above.
+                    if !unsafe { read(board.members[rank].process, address, &part, to) } {
+                        return Ok(false);
+                    }
+                }
+                if let Some(sum) = sum {
+                    // SAFETY: written just now, or by a turn before, or given; and apart.
+                    let (left, right) = unsafe {
+                        (
+                            std::slice::from_raw_parts(sum, len),
+                            std::slice::from_raw_parts_mut(to, len),
+                        )
+                    };
+                    catch_unwind(AssertUnwindSafe(|| operator.apply(left, right)))?;
+                }
+                sum = Some(to);
+                if !is_last {
+                    std::mem::swap(&mut free, &mut other);
+                }
+            }
+        }
+        Ok(true)
     }
 
     /// Each shows some numbers to each.

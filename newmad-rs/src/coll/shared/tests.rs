@@ -7,6 +7,7 @@ use std::time::Duration;
 use pioman::Manager;
 
 use crate::coll::board::{SOME, Stage};
+use crate::coll::operator::{as_bytes, as_bytes_mut};
 use crate::coll::{Group, Op};
 use crate::error::Error;
 use crate::net::segment::{PLACES, ROOM};
@@ -180,6 +181,39 @@ fn what_is_only_copied_is_read_where_it_lies_until_the_kernel_refuses_a_copy() {
             let mut data = vec![value(me); count];
             group.bcast(2, &mut data).wait().unwrap();
             assert_eq!(data, vec![value(2); count]);
+        }
+    });
+}
+
+/// Of lengths that do not divide by three, in place and not, by an operator whose order counts.
+#[test]
+fn long_reductions_combine_what_lies_elsewhere_in_order_until_the_kernel_refuses_a_copy() {
+    let value = |rank: usize, at: usize| [(rank * 31 + at * 7 + 1) as u64, (rank + at) as u64];
+    each(&world(3), |session| {
+        let group = shared(session);
+        let me = group.rank() as usize;
+        for round in 0..6 {
+            if round == 3
+                && me == 1
+                && let Stage::On(board) = group.context.shared.enter().unwrap().stage()
+            {
+                board.members[2].process = Some(i32::MAX);
+            }
+            let count = 16 * 1024 + 20_000 * round + round;
+            let mut data: Vec<_> = (0..count).map(|at| value(me, at)).collect();
+            let given = data.clone();
+            let expected: Vec<_> = (0..count)
+                .map(|at| (0..3).map(|rank| value(rank, at)).reduce(compose).unwrap())
+                .collect();
+            group.allreduce(&mut data, &Op::ordered(compose)).wait().unwrap();
+            assert_eq!(data, expected, "in place, round {round}");
+            let mut result = vec![[0; 2]; count];
+            let task = crate::coll::Task::Allreduce { len: size_of_val(&*given) };
+            let bytes = (as_bytes(&given), as_bytes_mut(&mut result));
+            let op = Op::ordered(compose);
+            // SAFETY: both are here until it is over.
+            unsafe { group.bytes(&task, Some(&op.bytes), bytes.0, bytes.1, false) }.wait().unwrap();
+            assert_eq!(result, expected, "round {round}");
         }
     });
 }
