@@ -190,12 +190,15 @@ impl Group {
             (end(rank), end(rank + 1) - end(rank))
         };
         let (start, own) = segment(me);
-        let mut apart = self.context.spare.take(if in_place { own } else { 0 });
-        let into = if in_place { apart.as_mut_ptr().cast() } else { result.wrapping_add(start) };
+        // Room for two steps, and for the segment if it is to stay apart.
+        let mut room = self.context.spare.take(2 * CHUNK + if in_place { own } else { 0 });
+        let room: *mut u8 = room.as_mut_ptr().cast();
+        let into = if in_place { room.wrapping_add(2 * CHUNK) } else { result.wrapping_add(start) };
         let lent = self.lend(board, task, [given.cast_mut(), into])?;
         // SAFETY: the segment is inside what all give; the result is the caller's alone, or memory of its own.
-        let combined =
-            unsafe { self.combine_segment(board, operator, (start, own), (given, &lent), into) };
+        let combined = unsafe {
+            self.combine_segment(board, operator, (start, own), (given, &lent), (into, room))
+        };
         let is_read = combined.unwrap_or_else(|panic| {
             self.context.revoke(Failure::Panicked);
             resume_unwind(panic)
@@ -229,18 +232,16 @@ impl Group {
     /// What the operator panicked with.
     ///
     /// # Safety
-    /// The segment, a place and a length, is inside what all give, and `into` has room for it, apart from that.
+    /// The segment, a place and a length, is inside what all give; `into` has room for it, and `room` for two steps, all apart.
     unsafe fn combine_segment(
         &self,
         board: &Board,
         operator: &Operator,
         (start, own): (usize, usize),
         (given, lent): (*const u8, &Lent),
-        into: *mut u8,
+        (into, room): (*mut u8, *mut u8),
     ) -> Result<bool, Box<dyn Any + Send>> {
         let (me, size) = (self.rank() as usize, self.size() as usize);
-        let mut room = self.context.spare.take(2 * CHUNK);
-        let room: *mut u8 = room.as_mut_ptr().cast();
         let (mut free, mut other) = (room, room.wrapping_add(CHUNK));
         let step = CHUNK / operator.element * operator.element;
         for at in (0..own).step_by(step) {
