@@ -55,7 +55,7 @@ pub fn choices() -> Result<Vec<Choice>, Error> {
     all.push(copies(&settings, &sampling));
     all.push(Choice {
         what: "pieces of a copy".into(),
-        value: format!("{}, growing", bytes(rendezvous::PIECE)),
+        value: format!("{} to {}", bytes(rendezvous::PIECE), bytes(rendezvous::LARGEST_PIECE)),
         from: Origin::BuiltIn,
         why: "get and put look for other work between two of them".into(),
         can_be_measured: false,

@@ -19,6 +19,8 @@ pub(super) enum Budget {
     Polls(u32),
     /// Until polls have brought nothing for so long.
     InVain(Duration),
+    /// For so long, whatever polls bring.
+    Within(Duration),
 }
 
 /// Spins until `poll` is done, and says so; false: the budget is spent, or `poll` stops.
@@ -34,6 +36,17 @@ pub(super) fn spin(budget: Budget, mut poll: impl FnMut() -> Poll) -> bool {
                 }
             }
             false
+        }
+        Budget::Within(limit) => {
+            let begun = Instant::now();
+            loop {
+                match poll() {
+                    Poll::Done => return true,
+                    Poll::Stop => return false,
+                    Poll::Events | Poll::Nothing if begun.elapsed() > limit => return false,
+                    Poll::Events | Poll::Nothing => {}
+                }
+            }
         }
         Budget::InVain(limit) => {
             let mut since = Instant::now();
@@ -72,6 +85,14 @@ mod tests {
         assert_eq!(poll(3), (true, 3));
         assert!(!spin(Budget::Polls(5), || Poll::Stop));
         assert!(!spin(Budget::Polls(0), || Poll::Done));
+    }
+
+    #[test]
+    fn events_do_not_renew_a_time_that_is_fixed() {
+        let (limit, begun) = (Duration::from_millis(2), Instant::now());
+        assert!(!spin(Budget::Within(limit), || Poll::Events) && begun.elapsed() >= limit);
+        assert!(spin(Budget::Within(limit), || Poll::Done));
+        assert!(!spin(Budget::Within(limit), || Poll::Stop));
     }
 
     #[test]

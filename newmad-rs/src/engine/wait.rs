@@ -23,6 +23,10 @@ pub(crate) const STAY_SOCKETS: Duration = Duration::from_micros(50);
 /// rail. (Waiters slept while their peer copied 1 MiB, and were woken at the end, in which time they copied nothing
 /// themselves.)
 const PATIENCE: u32 = 2;
+/// And no longer than this: they may be at something else.
+const MOST_PATIENCE: Duration = Duration::from_millis(2);
+/// Every so many looks meanwhile, others that want its core may have it.
+const SELDOM: u32 = 32;
 /// Polls between two looks at the clock.
 const POLLS: u32 = 8;
 /// Over sockets a message of this length comes in several pieces.
@@ -209,7 +213,16 @@ impl Engine {
             return false;
         }
         let copying = self.enter(|core| core.peers_copy_for()).unwrap_or_default();
-        !copying.is_zero() && spin(Budget::InVain(PATIENCE * copying), look)
+        let (patience, mut looks) = ((PATIENCE * copying).min(MOST_PATIENCE), 0u32);
+        !copying.is_zero()
+            && spin(Budget::Within(patience), || {
+                looks += 1;
+                if looks.is_multiple_of(SELDOM) {
+                    // Its core may be the one on which a peer copies.
+                    manager.looked(false);
+                }
+                if manager.is_crowded() { Poll::Stop } else { look() }
+            })
     }
 
     /// Waits for several requests for as long as that is not in vain: they are shown to the peers together, and no

@@ -8,7 +8,8 @@
 //!
 //! Only messages that go one way are measured. If messages *cross*, that is, the receiver sends a long one, too, then two
 //! copies on each core compete with one: each side makes one of the kernel's (64 KiB each way, three states of
-//! one machine: 8 µs, and 6, 9 and 34 by fragments). So that both choose alike, whoever is first, crossing is a habit: it is
+//! one machine: 8 µs, and 6, 9 and 34 by fragments). So that sides choose alike, whoever is first, crossing is a habit of the
+//! process ([`Crossing`]), whoever it sends to and receives from (a ring of ranks crosses, too): it is
 //! expected until some messages have come that did not cross ([`APART`]). (Each side chose by whether its own message was under
 //! way already: now and then one side made both copies, or one message went by fragments, and 4 MiB each way took 690 µs
 //! instead of 430.)
@@ -110,21 +111,28 @@ struct Measured {
 pub(crate) struct Pace {
     known: [Known; 2],
     measured: Option<Measured>,
-    /// Beginnings and ends until the habit of crossing ends.
-    crossing: u8,
+}
+
+/// Whether a process receives long messages while it sends some; see the module.
+#[derive(Default)]
+pub(crate) struct Crossing {
+    /// Beginnings and ends until the habit ends.
+    left: u8,
+}
+
+impl Crossing {
+    /// A long message begins to come, or has come: whether a long one of this side's is under way.
+    pub(crate) fn meets(&mut self, own: bool) {
+        self.left = if own { APART } else { self.left.saturating_sub(1) };
+    }
+
+    /// Whether messages are expected to cross.
+    pub(crate) fn is_expected(&self) -> bool {
+        self.left > 0
+    }
 }
 
 impl Pace {
-    /// A message of the peer's begins or ends: whether a long one of this side's is under way.
-    pub(crate) fn meets(&mut self, own: bool) {
-        self.crossing = if own { APART } else { self.crossing.saturating_sub(1) };
-    }
-
-    /// Whether messages to and from the peer are expected to cross.
-    pub(crate) fn crosses(&self) -> bool {
-        self.crossing > 0
-    }
-
     /// The way of the next message of a kind, which begins now.
     pub(crate) fn choose(&mut self, kind: Kind, now_ns: u64) -> Way {
         let free = self.is_free(now_ns);
@@ -208,12 +216,12 @@ mod tests {
 
     #[test]
     fn crossing_is_a_habit_of_a_few_messages() {
-        let mut pace = Pace::default();
-        assert!(!pace.crosses());
-        pace.meets(true);
+        let mut crossing = Crossing::default();
+        assert!(!crossing.is_expected());
+        crossing.meets(true);
         let apart = (1..).find(|_| {
-            pace.meets(false);
-            !pace.crosses()
+            crossing.meets(false);
+            !crossing.is_expected()
         });
         assert_eq!(apart, Some(APART));
     }

@@ -51,7 +51,7 @@ pub(crate) trait Driver: Send {
         self.post_small(to, header, parts)
     }
 
-    /// This side waits from now on: rings the peers that have not seen what `post_later` has posted.
+    /// This side waits from now on: rings the peers that it has not rung at once, unless they have looked.
     fn pay_owed(&mut self) {}
 
     /// What it costs this side to ring a peer, in nanoseconds, as far as is known.

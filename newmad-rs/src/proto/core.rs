@@ -8,6 +8,7 @@ use std::sync::Arc;
 use crate::error::Cause;
 use crate::gate::config::Config;
 use crate::gate::gates::Gates;
+use crate::gate::pace::Crossing;
 use crate::gate::ranks::Ranks;
 use crate::gate::signals::Signals;
 use crate::matching::Matching;
@@ -41,7 +42,9 @@ pub(crate) struct Core<D> {
     /// Messages that adapters read: of this side's, and from this side's memory.
     pub(crate) reads: Reads,
     pub(crate) exposures: Exposures,
-    /// Rounds to pass before the next piece is copied.
+    /// Whether long messages go both ways.
+    pub(crate) crossing: Crossing,
+    /// Rounds to pass before the next copy begins.
     pub(crate) grace: u32,
     /// Whether messages with different tags may overtake each other.
     pub(crate) reorder: bool,
@@ -119,6 +122,7 @@ impl<D: Driver> Core<D> {
             copies: Queue::default(),
             reads: Reads::new(),
             exposures: Exposures::new(),
+            crossing: Crossing::default(),
             grace: 0,
             reorder: true,
             away: config.away,

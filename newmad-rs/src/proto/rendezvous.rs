@@ -12,7 +12,8 @@
 //! Copies go on piece by piece, one per round, in turn. A refused copy falls back to fragments. In a window of messages
 //! most are announced, and matched, before their owners come to wait for the first. So a copy that a thread waits for
 //! lets a few rounds pass before it begins, and one that is not far yet becomes fragments once both sides wait. Where messages
-//! cross, each side copies what it sends: then both announce first.
+//! cross, each side makes one copy, as the announcements say: of what it sends, if senders wait, after a few rounds in which the
+//! other announces, too.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -27,7 +28,7 @@ use crate::proto::choose::{Choice, Known, Protocol, REFUSED, choose};
 use crate::proto::core::Core;
 use crate::proto::events::EventKind;
 use crate::proto::life::Why;
-use crate::request::{Op, Outcome, Owes, Place, Ref};
+use crate::request::{LONG, Op, Outcome, Owes, Place, Ref};
 use crate::sys::now_ns;
 use crate::trace;
 use crate::wire::{Header, Malformed, PUT, READ, TO_RECEIVER};
@@ -35,7 +36,7 @@ use crate::wire::{Header, Malformed, PUT, READ, TO_RECEIVER};
 /// Bytes copied in the first round, and the most that are copied in a later one: what there is to be announced in the
 /// meantime is announced soon, and few calls of the kernel are made.
 pub(crate) const PIECE: usize = 256 * 1024;
-const LARGEST_PIECE: usize = 4 * PIECE;
+pub(crate) const LARGEST_PIECE: usize = 4 * PIECE;
 /// Rounds that a copy lets pass for the other side to come to wait, too: less than a microsecond.
 const GRACE: u32 = 16;
 /// The same, where messages cross, for the other side to announce its own.
@@ -61,13 +62,14 @@ impl<D: Driver> Core<D> {
         let usual =
             || Kind::of(request.total.get()).is_none_or(|kind| pace.usual(kind) == Way::Fragments);
         // What is measured goes the way that was chosen.
-        !pace.crosses() && !pace.measures(request.id.get()) && usual()
+        !self.crossing.is_expected() && !pace.measures(request.id.get()) && usual()
     }
 
-    /// A receive of that peer's message begins or ends: notes whether messages cross.
-    fn note_crossing(&mut self, peer: u32) {
-        let own = self.table.has_long_sends();
-        self.gates[peer as usize].pace.meets(own);
+    /// A receive begins or ends: notes whether messages cross.
+    fn note_crossing(&mut self, request: Ref) {
+        if request.total.get() >= LONG {
+            self.crossing.meets(self.table.has_long_sends());
+        }
     }
 
     /// Whether a thread waits for the message already, which is not only expected to.
@@ -81,7 +83,9 @@ impl<D: Driver> Core<D> {
         let time = copied.map(|request| {
             let peer = request.gate.get();
             let rail = self.copying_rail(peer).filter(|rail| rail.driver.copies_too(peer, false));
-            rail.map_or(0, |rail| rail.pace.copies_ns(request.capacity as u64))
+            let receives = request.op == Op::Recv;
+            let len = if receives { request.total.get() } else { request.capacity };
+            rail.map_or(0, |rail| rail.pace.copies_ns(len as u64))
         });
         Duration::from_nanos(time.sum())
     }
@@ -145,8 +149,8 @@ impl<D: Driver> Core<D> {
         let both = from != self.process && receiver_copies && sender_copies && readable;
         let reachable = rail.is_some();
         let waits = self.waits_already(request);
-        self.note_crossing(from);
-        let crosses = both && self.gates[from as usize].pace.crosses();
+        self.note_crossing(request);
+        let crosses = both && self.crossing.is_expected();
         let measures = both && !crosses;
         let faster = if measures { self.faster(request, from, waits) } else { Way::Fragments };
         let (protocol, why) = choose(Known::Matched {
@@ -213,7 +217,7 @@ impl<D: Driver> Core<D> {
         if header.flags & PUT != 0 && self.gates.reach(from).is_some() {
             self.copies.push(request, Place::Copies);
             let gate = &self.gates[from as usize];
-            if gate.pace.crosses() && gate.large_expected == 0 {
+            if self.crossing.is_expected() && gate.large_expected == 0 {
                 self.grace = GRACE_CROSSING;
             }
         } else {
@@ -257,7 +261,7 @@ impl<D: Driver> Core<D> {
         self.table.remove(request);
         match request.op {
             Op::Recv => {
-                self.note_crossing(request.gate.get());
+                self.note_crossing(request);
                 let gate = &mut self.gates[request.gate.get() as usize];
                 gate.unexpect_data(request);
                 gate.ignore_arrivals(request);
@@ -281,7 +285,7 @@ impl<D: Driver> Core<D> {
                 return true;
             }
         }
-        if self.grace > 0 {
+        if self.grace > 0 && request.moved.get() == 0 {
             self.grace -= 1;
             self.copies.push_front(request, Place::Copies);
             return false;

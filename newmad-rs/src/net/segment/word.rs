@@ -19,7 +19,7 @@
 //! A sender that is to ring looks at the word a few times more before its exchange: a receiver that has only just armed, and
 //! comes to wait, takes its wish back, which saves a system call here and a wake-up there.
 //!
-//! Invariant: either the receiver's look finds the packet, or the sender finds its bit and rings. A burst rings once.
+//! Invariant: either the receiver's look finds the packet, or the sender finds its bit and rings, or owes a ring. A burst rings once.
 //!
 //! A receiver that wants CONTROL alone looks only if UNSEEN is set. Short messages then stay in the rings until their
 //! receiver calls, and to arm costs one exchange. (A look for each window of receives cost a program that exchanges

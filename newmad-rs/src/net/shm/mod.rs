@@ -195,7 +195,10 @@ impl Shm {
         *owes = false;
         for (rank, peer) in (0..).zip(peers.iter_mut()) {
             let Some(peer) = peer else { continue };
-            if peer.owed.take_if(&mut which).is_some() && bell::is_unseen(&peer.segment) {
+            if peer.owed.is_some() && !bell::is_unseen(&peer.segment) {
+                peer.owed = None; // it has looked
+            }
+            if peer.owed.take_if(&mut which).is_some() {
                 bell.ring(rank, &peer.segment, &peer.bell, Rings::CONTROL_NOW);
             }
             *owes |= peer.owed.is_some();
