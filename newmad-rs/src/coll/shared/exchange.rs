@@ -95,6 +95,19 @@ pub(super) fn kind(task: &Task) -> u64 {
     }
 }
 
+/// Where the length is in a label.
+const LENGTH: u64 = (1 << 54) - 1;
+
+/// What a member does, in a word: the operation, something more of it (0 to 63), and the length of what the member gives.
+pub(super) fn label(kind: u64, more: u64, len: usize) -> u64 {
+    kind << 60 | (more & 63) << 54 | len as u64 & LENGTH
+}
+
+/// The length in a label.
+pub(super) fn labelled(label: u64) -> usize {
+    (label & LENGTH) as usize
+}
+
 /// Why one ends early.
 enum Ended {
     /// The group is over already.
@@ -148,6 +161,23 @@ impl Group {
         memory: &Memory,
         in_place: bool,
     ) -> Result<(), Error> {
+        // SAFETY: the caller's promise.
+        unsafe { self.exchange_as(kind(task), board, task, operator, memory, in_place) }
+    }
+
+    /// As [`Group::exchange`], as an operation of another kind.
+    ///
+    /// # Safety
+    /// As [`Group::exchange`].
+    pub(super) unsafe fn exchange_as(
+        &self,
+        kind: u64,
+        board: &mut Board,
+        task: &Task,
+        operator: Option<&Operator>,
+        memory: &Memory,
+        in_place: bool,
+    ) -> Result<(), Error> {
         let into: *mut u8 = memory.output.cast();
         let from = if in_place { into.cast_const() } else { memory.input.cast() };
         let element = operator.map_or(1, |operator| operator.element);
@@ -155,7 +185,7 @@ impl Group {
             // What does not fit comes here by no call.
             return Ok(());
         };
-        let (number, kind) = (board.number, kind(task));
+        let number = board.number;
         let blocks = match task {
             Task::Allgather { blocks } => Some(blocks),
             _ => None,
@@ -337,7 +367,7 @@ impl Exchange<'_> {
     }
 
     fn label(&self, rank: usize) -> u64 {
-        self.kind << 32 | self.whole(rank) as u64
+        label(self.kind, 0, self.whole(rank))
     }
 
     /// Shows parts of the contribution to the others, one behind the other.
@@ -397,7 +427,7 @@ impl Exchange<'_> {
         }
         let label = member.place.label(number).load(Relaxed);
         if label != self.label(rank) {
-            let found = label as u32 as usize;
+            let found = labelled(label);
             return Err(Ended::Failed(Failure::Mismatch { from, expected, found }));
         }
         Ok(member.place.bytes(number).cast::<u8>().as_ptr())

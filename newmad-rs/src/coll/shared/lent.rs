@@ -6,8 +6,9 @@
 //! is whole until all have read it.
 //!
 //! If the kernel refuses a copy (of memory that is mapped from a device, for instance) the second exchange tells all
-//! members, which do this one by messages, and those that follow. A member that is gone, or has given up, is found out by
-//! the exchanges: what was read of it goes to a result that is none.
+//! members, which do this one by messages, and those that follow. A member that is gone, or gives up, is found out by
+//! the exchanges: what was read of it goes to a result that is none. If it gives up after it has said that it has read, it retracts
+//! that (`net::segment::notice`): others may still read its memory, which is the program's again.
 //!
 //! Measured (AMD EPYC, two cores, medians in µs; in brackets by messages, allreduce by pieces over the sheets): two ranks,
 //! alltoall of 32 KiB 5.4 (8.2), of 1 MiB 103 (114), broadcast of 32 KiB 7.5 (9.4 to 17), allreduce of 1 MiB 122 (197); four
@@ -18,14 +19,17 @@
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
+use pioman::Point;
+
 use crate::coll::board::{Board, MOST};
 use crate::coll::failure::Failure;
 use crate::coll::group::Group;
 use crate::coll::memory::Memory;
 use crate::coll::operator::{Operator, as_bytes, as_bytes_mut};
-use crate::coll::shared::exchange::kind;
+use crate::coll::shared::exchange::{kind, label, labelled};
 use crate::coll::task::{Blocks, Task};
 use crate::error::Error;
+use crate::net::segment::board::Place;
 use crate::net::shm::cma;
 
 /// Of each member: the label of what it does, where what it gives lies, and where the others read at last.
@@ -47,6 +51,22 @@ const ONE_WAY: usize = 128 * 1024;
 pub(in crate::coll) const COMBINED: usize = 256 * 1024;
 /// Bytes that are read and combined in one go: they stay in the second cache, and a call of the kernel costs little beside.
 const CHUNK: usize = 128 * 1024;
+/// Bytes that are copied in one go: what the thread's messages and neighbours wait for.
+const PIECE: usize = 1 << 20;
+/// The kind of the short exchanges, which no operation of the program has.
+const LENDING: u64 = 11;
+
+/// Takes back what a member has shown of a number, unless it has heard of all the others.
+struct Retract {
+    place: Place,
+    number: u64,
+}
+
+impl Drop for Retract {
+    fn drop(&mut self) {
+        self.place.words().retract(self.number);
+    }
+}
 
 /// Whether a task goes so, which fits the sheets or not. The same at all members.
 pub(in crate::coll) fn is_lent(
@@ -78,6 +98,17 @@ fn given(task: &Task, rank: u32) -> usize {
         Task::Allgather { blocks } | Task::Alltoall { send: blocks, .. } => blocks.len(rank),
         _ => 0,
     }
+}
+
+/// What a member does: what all must do alike is in it.
+fn label_of(task: &Task, operator: Option<&Operator>, rank: u32) -> u64 {
+    let more = match task {
+        Task::Bcast { root, .. } | Task::Gather { root, .. } | Task::Scatter { root, .. } => {
+            u64::from(*root)
+        }
+        _ => operator.map_or(0, |operator| operator.element as u64),
+    };
+    label(kind(task), more, given(task, rank))
 }
 
 /// What this rank takes from another one, or from itself, if anything.
@@ -129,7 +160,7 @@ impl Group {
             // SAFETY: the caller's promise.
             return unsafe { self.combine_lent(board, task, operator, memory, in_place) };
         }
-        let lent = self.lend(board, task, [contribution, into])?;
+        let lent = self.lend(board, task, None, [contribution, into])?;
         // Each begins with another one.
         let others = (1..self.size()).map(|distance| (me + distance) % self.size());
         let mut is_read = true;
@@ -137,7 +168,7 @@ impl Group {
             let [_, address, _] = lent[part.rank as usize];
             let process = board.members[part.rank as usize].process;
             // SAFETY: the part is inside the result, which is the caller's alone.
-            is_read &= unsafe { read(process, address, &part, into) };
+            is_read &= unsafe { self.read(process, address, &part, into) };
         }
         if !in_place && let Some(own) = part(task, me, me) {
             // SAFETY: both are inside, and the two buffers do not overlap.
@@ -151,20 +182,29 @@ impl Group {
 
     /// Whether the kernel has copied everything for all members.
     fn all_have_read(&self, board: &mut Board, is_read: bool) -> Result<bool, Error> {
+        let own = &board.members[self.rank() as usize];
+        let retract = Retract { place: own.place.clone(), number: own.base + board.number + 1 };
         let all = self.show_all(board, [u64::from(is_read)])?;
+        std::mem::forget(retract);
         Ok(all[..self.size() as usize].iter().all(|&[is_read]| is_read == 1))
     }
 
     /// Shows the others what this member lends: what it gives, and what they read at last.
-    fn lend(&self, board: &mut Board, task: &Task, own: [*mut u8; 2]) -> Result<Lent, Error> {
-        let label = |rank: u32| kind(task) << 32 | given(task, rank) as u64 & u64::from(u32::MAX);
-        let [given_at, result_at] = own.map(|place| place.addr() as u64);
+    fn lend(
+        &self,
+        board: &mut Board,
+        task: &Task,
+        operator: Option<&Operator>,
+        own: [*mut u8; 2],
+    ) -> Result<Lent, Error> {
+        let label = |rank: u32| label_of(task, operator, rank);
+        let [given_at, result_at] = own.map(|place| place.expose_provenance() as u64);
         let lent = self.show_all(board, [label(self.rank()), given_at, result_at])?;
         for rank in 0..self.size() {
             let [shown, ..] = lent[rank as usize];
             if shown != label(rank) {
                 let (from, expected) = (self.members()[rank as usize], given(task, rank));
-                let failure = Failure::Mismatch { from, expected, found: shown as u32 as usize };
+                let failure = Failure::Mismatch { from, expected, found: labelled(shown) };
                 self.context.revoke(failure);
                 return Err(failure.error());
             }
@@ -194,11 +234,14 @@ impl Group {
         let mut room = self.context.spare.take(2 * CHUNK + if in_place { own } else { 0 });
         let room: *mut u8 = room.as_mut_ptr().cast();
         let into = if in_place { room.wrapping_add(2 * CHUNK) } else { result.wrapping_add(start) };
-        let lent = self.lend(board, task, [given.cast_mut(), into])?;
+        let lent = self.lend(board, task, Some(operator), [given.cast_mut(), into])?;
         // SAFETY: the segment is inside what all give; the result is the caller's alone, or memory of its own.
         let combined = unsafe {
             self.combine_segment(board, operator, (start, own), (given, &lent), (into, room))
         };
+        // A member in place could not go back after the second copies.
+        let combined =
+            combined.map(|is_read| is_read && (in_place || own == 0 || can_be_read(into)));
         let is_read = combined.unwrap_or_else(|panic| {
             self.context.revoke(Failure::Panicked);
             resume_unwind(panic)
@@ -215,7 +258,8 @@ impl Group {
             let (at, len) = segment(rank);
             let part = Part { rank: rank as u32, from: 0, into: at, len };
             // SAFETY: a segment of the result.
-            is_read &= unsafe { read(board.members[rank].process, lent[rank][2], &part, result) };
+            is_read &=
+                unsafe { self.read(board.members[rank].process, lent[rank][2], &part, result) };
         }
         let is_read = self.all_have_read(board, is_read)?;
         if !is_read && in_place {
@@ -245,6 +289,9 @@ impl Group {
         let (mut free, mut other) = (room, room.wrapping_add(CHUNK));
         let step = CHUNK / operator.element * operator.element;
         for at in (0..own).step_by(step) {
+            if at % PIECE < step && at > 0 {
+                self.breathe();
+            }
             let len = step.min(own - at);
             let mut sum: Option<*const u8> = None;
             for (rank, &[_, address, _]) in lent[..size].iter().enumerate() {
@@ -262,7 +309,7 @@ impl Group {
                 } else {
                     let part = Part { rank: rank as u32, from: start + at, into: 0, len };
                     // SAFETY: as above.
-                    if !unsafe { read(board.members[rank].process, address, &part, to) } {
+                    if !unsafe { self.read(board.members[rank].process, address, &part, to) } {
                         return Ok(false);
                     }
                 }
@@ -297,26 +344,44 @@ impl Group {
         let output = as_bytes_mut(&mut all) as *mut [u8];
         let memory = Memory { input: as_bytes::<u64>(&[]), output };
         // SAFETY: the memory is here until this returns, and has room for the numbers of all members.
-        unsafe { self.exchange(board, &task, None, &memory, true)? };
+        unsafe { self.exchange_as(LENDING, board, &task, None, &memory, true)? };
         Ok(all)
+    }
+
+    /// Reads a part from where a member has lent it; whether the kernel has copied all of it.
+    ///
+    /// # Safety
+    /// The part is inside the result `into`, which is the caller's alone.
+    unsafe fn read(&self, process: Option<i32>, lent: u64, part: &Part, into: *mut u8) -> bool {
+        let Some(process) = process else { return false };
+        let mut done = 0;
+        while done < part.len {
+            if done > 0 {
+                self.breathe();
+            }
+            let remote = lent.wrapping_add((part.from + done) as u64);
+            let to = into.wrapping_add(part.into + done);
+            // SAFETY: the caller's promise.
+            match unsafe { cma::read(process, remote, to, PIECE.min(part.len - done)) } {
+                Ok(copied) => done += copied,
+                Err(_) => return false,
+            }
+        }
+        true
+    }
+
+    /// Between two pieces of a long copy: messages go on, and others that want the virtual processor have it.
+    fn breathe(&self) {
+        self.context.session.manager.poll(Point::Library);
+        if marcel::plumbing::others_runnable() {
+            marcel::yield_now();
+        }
     }
 }
 
-/// Reads a part from where a member has lent it; whether the kernel has copied all of it.
-///
-/// # Safety
-/// The part is inside the result `into`, which is the caller's alone.
-unsafe fn read(process: Option<i32>, lent: u64, part: &Part, into: *mut u8) -> bool {
-    let Some(process) = process else { return false };
-    let mut done = 0;
-    while done < part.len {
-        let remote = lent.wrapping_add((part.from + done) as u64);
-        let to = into.wrapping_add(part.into + done);
-        // SAFETY: the caller's promise.
-        match unsafe { cma::read(process, remote, to, part.len - done) } {
-            Ok(copied) => done += copied,
-            Err(_) => return false,
-        }
-    }
-    true
+/// Whether the kernel lets others read this memory of the process: its first byte.
+fn can_be_read(memory: *mut u8) -> bool {
+    let (mut byte, own) = (0u8, std::process::id() as i32);
+    // SAFETY: a local variable.
+    unsafe { cma::read(own, memory.expose_provenance() as u64, &raw mut byte, 1) }.is_ok()
 }

@@ -218,6 +218,72 @@ fn long_reductions_combine_what_lies_elsewhere_in_order_until_the_kernel_refuses
     });
 }
 
+/// The reader shares its virtual processor with a thread that revokes the other's group when that has read everything, and
+/// lets it write to its memory.
+#[test]
+fn memory_that_a_member_takes_back_is_in_no_result() {
+    if let Err(why) = crate::net::shm::cma::cma_works() {
+        return eprintln!("SKIPPED: {why}");
+    }
+    let manager: Arc<Manager> = Manager::builder().build().unwrap();
+    let runtime =
+        marcel::Runtime::builder().mode(marcel::Mode::Mono).hooks(manager.clone()).build().unwrap();
+    let sessions = Session::local_world(2, &manager).unwrap();
+    let (reader, other) = std::thread::scope(|threads| {
+        let [reader, other] = [0, 1].map(|rank| {
+            threads.spawn({
+                let sessions = &sessions;
+                move || shared(&sessions[rank])
+            })
+        });
+        (reader.join().unwrap(), other.join().unwrap())
+    });
+    let [lent, has_read] = {
+        let mut turn = reader.context.shared.enter().unwrap();
+        let Stage::On(board) = turn.stage() else { panic!("it has a board") };
+        let shown = |rank: usize, after: u64| {
+            let (place, number) = (&board.members[rank].place, board.members[rank].base);
+            let (place, number) = (place.clone(), number + board.number + after);
+            move || place.words().is_shown(number)
+        };
+        [shown(0, 1), shown(1, 2)]
+    };
+    let count = 4 << 20;
+    let (over, is_over) = std::sync::mpsc::channel();
+    std::thread::scope(|threads| {
+        let revoked = other.clone();
+        let member = threads.spawn(move || {
+            let mut own = vec![1u8; count];
+            let result = other.allgather(&own, &mut vec![0; 2 * count]).wait().map(drop);
+            own.fill(2);
+            over.send(result).unwrap();
+            // It is still there when the reader reads it.
+            own
+        });
+        runtime.run(|| {
+            marcel::scope(|scope| {
+                scope.spawn(move || {
+                    while !lent() {
+                        marcel::yield_now();
+                    }
+                    // The reader is at its beginning, or between two pieces, and goes on when this thread ends.
+                    while !has_read() {
+                        std::thread::yield_now();
+                    }
+                    revoked.revoke();
+                    assert!(is_over.recv().unwrap().is_err());
+                });
+                // The other begins to look.
+                marcel::yield_now();
+                let mut all = vec![0u8; 2 * count];
+                let result = reader.allgather(&vec![0u8; count], &mut all).wait().map(drop);
+                assert!(result.is_err(), "it has read {:?}", all.last());
+            });
+        });
+        member.join().unwrap();
+    });
+}
+
 #[test]
 fn other_lengths_of_what_lies_elsewhere_are_found_out() {
     all_learn_of(|group| {

@@ -6,13 +6,15 @@
 //! owner    show(n):  write sheet n % SHEETS;  shown[n % SHEETS] = n;  fence;  take the marks, and wake who left them
 //!          pass(n):  passed = n, if nothing is shown for collective n;  fence;  take the marks likewise
 //!          leave(n): passed = n, after its last collective; the marks stay
+//!          retract(n): passed = n;  shown[n % SHEETS] = 0, if it is n;  fence
 //! reader   shown[n % SHEETS] == n: read sheet n % SHEETS
 //!          has_come_to(n) and shown[n % SHEETS] != n: the owner does something else than the reader
 //! sleeper  mark;  fence;  look again: if it is there, withdraw the mark, or else wait for the wake-up;  sleep
 //! ```
 //! Invariants: the owner writes a sheet for `n` only when each reader has come to `n - SHEETS + 1`, and so is done with
 //! `n - SHEETS`, which was the last on that sheet. A sleeper either finds what it waits for when it looks again, or is woken; one
-//! whose mark was taken is woken exactly once.
+//! whose mark was taken is woken exactly once. A reader that has shown `n` itself and then finds `n` shown, has done what it did
+//! before that while it was not retracted: so it knows that memory elsewhere, which the owner lends until it retracts, was whole.
 
 use crate::sync::{AtomicU64, Ordering, fence};
 
@@ -48,6 +50,16 @@ impl Words<'_> {
     /// looked again, and withdraws its mark itself.
     pub(crate) fn leave(&self, number: u64) {
         self.passed.store(number, Ordering::Release);
+    }
+
+    /// The owner gives up `number`: who has not read its sheet for it finds that it does something else. What follows here
+    /// happens after all that readers did before they found it shown.
+    pub(crate) fn retract(&self, number: u64) {
+        self.passed.store(number, Ordering::Release);
+        // Not one before it, which may still be read.
+        let word = self.shown[(number % SHEETS) as usize];
+        let _ = word.compare_exchange(number, 0, Ordering::AcqRel, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
     }
 
     #[inline]
@@ -217,6 +229,32 @@ mod model {
                 })
             };
             place.wait(0, |words| words.is_shown(1));
+            owner.join().unwrap();
+        });
+    }
+
+    /// One reads what the other has lent, says so, and looks whether it is still lent; the other gives up after it has said so
+    /// itself, and writes there. The reader has what was lent, or an error.
+    #[test]
+    fn what_is_read_before_it_is_retracted_is_whole() {
+        loom::model(|| {
+            let places = Arc::new([Place::new(), Place::new()]);
+            let lent = Arc::new(AtomicU64::new(1));
+            let owner = {
+                let (places, lent) = (places.clone(), lent.clone());
+                thread::spawn(move || {
+                    places[0].show(1);
+                    places[0].words().retract(1);
+                    lent.store(2, Ordering::Relaxed);
+                })
+            };
+            let read = lent.load(Ordering::Relaxed);
+            places[1].show(1);
+            let there = |words: &Words<'_>| words.is_shown(1) || words.has_come_to(1);
+            places[0].wait(1, there);
+            if places[0].words().is_shown(1) {
+                assert_eq!((read, places[0].read(1)), (1, 1));
+            }
             owner.join().unwrap();
         });
     }
