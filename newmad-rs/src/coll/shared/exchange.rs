@@ -74,9 +74,17 @@ pub(in crate::coll) fn fits(
     let element = operator.map_or(1, |operator| operator.element);
     let pieces = |Extent { len, piece }: Extent| {
         let combined = operator.is_some() && !crowded;
-        len <= piece || (combined && len.saturating_mul(size as usize) <= LONGEST)
+        len <= piece
+            || (is_rooted(task) && len <= SHEETS as usize * piece)
+            || (combined && len.saturating_mul(size as usize) <= LONGEST)
     };
     element <= CHUNK && extent(task, size, element).is_some_and(pieces)
+}
+
+/// Whether what one member gives goes to all, or what all give to one: who gives need not wait while there are sheets.
+fn is_rooted(task: &Task) -> bool {
+    use Task::{Bcast, Gather, Reduce, Scatter};
+    matches!(task, Bcast { .. } | Gather { .. } | Reduce { .. } | Scatter { .. })
 }
 
 /// Which operation, for the label of a sheet.
