@@ -155,7 +155,7 @@ impl Group {
             && self.context.choices().are_free(task)
         {
             let fits = shared::fits(task, self.size(), operator, board.crowded);
-            if board.lends && shared::is_lent(task, operator, in_place, fits) {
+            if board.lends && shared::is_lent(task, operator, in_place, (fits, board.crowded)) {
                 // SAFETY: the caller's promise.
                 board.lends = unsafe { self.read_lent(board, task, operator, &memory, in_place)? };
                 if board.lends {

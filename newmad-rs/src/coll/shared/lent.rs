@@ -47,7 +47,8 @@ struct Part {
 /// been faster.
 const ONE_WAY: usize = 128 * 1024;
 
-/// Shortest contribution that is combined so: shorter ones are combined from the sheets.
+/// Shortest contribution that is combined so: shorter ones are combined from the sheets. Where members have not a core each,
+/// so are those up to twice that: there each of the three exchanges is a switch for all.
 pub(in crate::coll) const COMBINED: usize = 256 * 1024;
 /// Bytes that are read and combined in one go: they stay in the second cache, and a call of the kernel costs little beside.
 const CHUNK: usize = 128 * 1024;
@@ -73,11 +74,12 @@ pub(in crate::coll) fn is_lent(
     task: &Task,
     operator: Option<&Operator>,
     in_place: bool,
-    fits: bool,
+    (fits, crowded): (bool, bool),
 ) -> bool {
     match task {
         Task::Allreduce { len } => {
-            *len >= COMBINED && operator.is_some_and(|operator| operator.element <= CHUNK)
+            let shortest = if crowded { 2 * COMBINED } else { COMBINED };
+            *len >= shortest && operator.is_some_and(|operator| operator.element <= CHUNK)
         }
         _ if fits => false,
         Task::Bcast { len, .. }

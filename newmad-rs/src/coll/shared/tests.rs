@@ -389,7 +389,14 @@ fn what_has_no_room_on_a_sheet_goes_in_pieces() {
         let composed = |ranks: std::ops::Range<usize>, at: usize| {
             ranks.map(|rank| value(rank, at)).reduce(compose).unwrap()
         };
-        for count in [1, sheet / 3, sheet - 1, sheet, sheet + 1, 2 * sheet, 5 * sheet + 3] {
+        let counts =
+            [1, sheet / 3, sheet - 1, sheet, sheet + 1, 2 * sheet, 5 * sheet + 3, 20 * sheet];
+        for (crowded, count) in
+            [false, true].into_iter().flat_map(|crowded| counts.map(|c| (crowded, c)))
+        {
+            if let Stage::On(board) = group.context.shared.enter().unwrap().stage() {
+                board.crowded = crowded;
+            }
             let whole = 0..size;
             let mut data = if me == 1 { values(1, count) } else { vec![[0; 2]; count] };
             group.bcast(1, &mut data).wait().unwrap();
