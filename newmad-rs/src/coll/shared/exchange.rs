@@ -28,8 +28,12 @@ use crate::net::segment::notice::{SHEETS, Words};
 
 /// Bytes that are combined in one go: they stay in the first cache.
 const CHUNK: usize = 4096;
-/// The longest that goes in pieces: what one member gives, or takes.
+/// Bytes of a piece, where one is read while the next is written.
+const PIECE: usize = 16 * 1024;
+/// The longest that goes in pieces: what all members give, or take.
 const LONGEST: usize = 4 << 20;
+/// The same, of what one member gives to all, or all to one.
+const LONGEST_ONE_WAY: usize = 32 << 20;
 /// The longest that goes in pieces to one other member: of what is longer each side copies a part, by messages.
 const SHORT: usize = 256 * 1024;
 
@@ -40,10 +44,15 @@ struct Extent {
     piece: usize,
 }
 
+/// How much of a sheet is used. Where members have a core each, one reads a piece while its owner writes the next.
+fn room(crowded: bool) -> usize {
+    if crowded { ROOM } else { PIECE }
+}
+
 /// How a task goes over the sheets. `None`: it does not. The same at all members: it depends on what all of them give.
-fn extent(task: &Task, size: u32, element: usize) -> Option<Extent> {
+fn extent(task: &Task, size: u32, element: usize, room: usize) -> Option<Extent> {
     let of = |len: usize, blocks: usize| {
-        let piece = ROOM / blocks / element * element;
+        let piece = room / blocks / element * element;
         (len == 0 || piece > 0).then_some(Extent { len, piece: piece.max(1) })
     };
     let all = size as usize;
@@ -61,8 +70,8 @@ fn extent(task: &Task, size: u32, element: usize) -> Option<Extent> {
             of((0..size).map(|rank| blocks.len(rank)).max().unwrap_or(0), 1)
         }
         // Blocks of different lengths: all of them on one sheet, or not at all.
-        Task::ReduceScatter { blocks } if blocks.end(size) <= ROOM => {
-            Some(Extent { len: blocks.end(size), piece: ROOM })
+        Task::ReduceScatter { blocks } if blocks.end(size) <= room => {
+            Some(Extent { len: blocks.end(size), piece: room })
         }
         _ => None,
     }
@@ -82,13 +91,14 @@ pub(in crate::coll) fn fits(
         let all = len.saturating_mul(size as usize);
         len <= piece
             || match task {
-                Task::Bcast { .. } => all <= if size == 2 { 2 * SHORT } else { LONGEST },
+                Task::Bcast { .. } if size == 2 => len <= SHORT,
+                Task::Bcast { .. } | Task::Reduce { .. } => all <= LONGEST_ONE_WAY,
+                Task::Allreduce { .. } if crowded => all <= LONGEST_ONE_WAY,
                 Task::Gather { .. } | Task::Scatter { .. } => len <= SHEETS as usize * piece,
-                Task::Reduce { .. } | Task::Allreduce { .. } => all <= LONGEST,
                 _ => operator.is_some() && !crowded && all <= LONGEST,
             }
     };
-    element <= CHUNK && extent(task, size, element).is_some_and(pieces)
+    element <= CHUNK && extent(task, size, element, room(crowded)).is_some_and(pieces)
 }
 
 /// Which operation, for the label of a sheet.
@@ -179,7 +189,7 @@ impl Group {
             unsafe { self.exchange_as(kind(task), board, task, operator, memory, in_place) }
         };
         match *task {
-            Task::Allreduce { len } if crowded && len > ROOM => {
+            Task::Allreduce { len } if crowded && len > PIECE => {
                 one(&Task::Reduce { root: 0, len })?;
                 one(&Task::Bcast { root: 0, len })
             }
@@ -203,7 +213,8 @@ impl Group {
         let into: *mut u8 = memory.output.cast();
         let from = if in_place { into.cast_const() } else { memory.input.cast() };
         let element = operator.map_or(1, |operator| operator.element);
-        let Some(Extent { len, piece }) = extent(task, self.size(), element) else {
+        let Some(Extent { len, piece }) = extent(task, self.size(), element, room(board.crowded))
+        else {
             // What does not fit comes here by no call.
             return Ok(());
         };

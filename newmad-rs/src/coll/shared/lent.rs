@@ -11,9 +11,7 @@
 //! that (`net::segment::notice`): others may still read its memory, which is the program's again.
 //!
 //! Measured (AMD EPYC, two cores, medians in µs; in brackets by messages, allreduce by pieces over the sheets): two ranks,
-//! alltoall of 32 KiB 5.4 (8.2), of 1 MiB 103 (114), broadcast of 32 KiB 7.5 (9.4 to 17), allreduce of 1 MiB 122 (197); four
-//! ranks, allgather of 1 MiB 631 (945), allreduce of 1 MiB 363 (521). A broadcast of 1 MiB to one other rank takes 117, and 68
-//! by messages.
+//! alltoall of 32 KiB 5.4 (8.2), of 1 MiB 103 (114), allreduce of 1 MiB 122 (197); four ranks, allgather of 1 MiB 631 (945).
 //! Rejected: pieces over the sheets, which copies twice (`exchange`).
 
 use std::any::Any;
@@ -43,12 +41,12 @@ struct Part {
     len: usize,
 }
 
-/// Longest contribution that goes one way only. One side of it has nothing to copy; by messages both copy, where that has
-/// been faster.
+/// Longest block that goes one way only. One side of it has nothing to copy; by messages both copy, where that has been
+/// faster.
 const ONE_WAY: usize = 128 * 1024;
 
-/// Shortest contribution that is combined so: shorter ones are combined from the sheets. Where members have not a core each,
-/// so are those up to twice that: there each of the three exchanges is a switch for all.
+/// Shortest contribution that is combined so by members with a core each: shorter ones are combined from the sheets. Others
+/// combine from the sheets whatever goes over them: each of the three exchanges here is a switch for all.
 pub(in crate::coll) const COMBINED: usize = 256 * 1024;
 /// Bytes that are read and combined in one go: they stay in the second cache, and a call of the kernel costs little beside.
 const CHUNK: usize = 128 * 1024;
@@ -78,13 +76,11 @@ pub(in crate::coll) fn is_lent(
 ) -> bool {
     match task {
         Task::Allreduce { len } => {
-            let shortest = if crowded { 2 * COMBINED } else { COMBINED };
-            *len >= shortest && operator.is_some_and(|operator| operator.element <= CHUNK)
+            let sheets_are_better = fits && (crowded || *len < COMBINED);
+            !sheets_are_better && operator.is_some_and(|operator| operator.element <= CHUNK)
         }
         _ if fits => false,
-        Task::Bcast { len, .. }
-        | Task::Gather { own: len, blocks: Some(Blocks::Even(_)), .. }
-        | Task::Scatter { own: len, blocks: Some(Blocks::Even(_)), .. } => *len <= ONE_WAY,
+        Task::Scatter { own: len, blocks: Some(Blocks::Even(_)), .. } => *len <= ONE_WAY,
         Task::Allgather { .. } => true,
         // In place the blocks would be written while others read them.
         Task::Alltoall { send: Blocks::Even(_), recv: Blocks::Even(_) } => !in_place,
@@ -95,8 +91,8 @@ pub(in crate::coll) fn is_lent(
 /// How long what that member gives to each is.
 fn given(task: &Task, rank: u32) -> usize {
     match task {
-        Task::Bcast { len, .. } | Task::Allreduce { len } => *len,
-        Task::Gather { own, .. } | Task::Scatter { own, .. } => *own,
+        Task::Allreduce { len } => *len,
+        Task::Scatter { own, .. } => *own,
         Task::Allgather { blocks } | Task::Alltoall { send: blocks, .. } => blocks.len(rank),
         _ => 0,
     }
@@ -105,9 +101,7 @@ fn given(task: &Task, rank: u32) -> usize {
 /// What a member does: what all must do alike is in it.
 fn label_of(task: &Task, operator: Option<&Operator>, rank: u32) -> u64 {
     let more = match task {
-        Task::Bcast { root, .. } | Task::Gather { root, .. } | Task::Scatter { root, .. } => {
-            u64::from(*root)
-        }
+        Task::Scatter { root, .. } => u64::from(*root),
         _ => operator.map_or(0, |operator| operator.element as u64),
     };
     label(kind(task), more, given(task, rank))
@@ -117,8 +111,6 @@ fn label_of(task: &Task, operator: Option<&Operator>, rank: u32) -> u64 {
 fn part(task: &Task, me: u32, rank: u32) -> Option<Part> {
     let (mine, theirs) = (me as usize, rank as usize);
     let (from, into, len) = match task {
-        Task::Bcast { root, len } if *root == rank && rank != me => (0, 0, *len),
-        Task::Gather { root, own, .. } if *root == me => (0, theirs * own, *own),
         Task::Scatter { root, own, .. } if *root == rank => (mine * own, 0, *own),
         Task::Allgather { blocks } => {
             let (start, len) = blocks.get(rank);
@@ -153,7 +145,6 @@ impl Group {
         let contribution = match task {
             // In place it is at its place in the result.
             Task::Allgather { blocks } if in_place => into.wrapping_add(blocks.get(me).0),
-            Task::Bcast { .. } => into,
             _ if in_place => into,
             _ => memory.input.cast::<u8>().cast_mut(),
         };

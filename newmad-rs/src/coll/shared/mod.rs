@@ -7,11 +7,11 @@
 //! (`coll::board`).
 //!
 //! # One collective
-//! All members do the same number at the same time (`net::segment::notice` has the protocol). A reduction that is too long
-//! for a sheet goes in pieces, each with a number of its own. What is only copied is read where it lies (`lent`). What is
-//! longer still, or has an algorithm that the program chose, goes by messages; so does whatever takes several pieces where ranks have not a core each, since each piece
-//! that a member waits for is a switch there. A member then *passes* the number, so that one that does something else is found out:
-//! [`Error::Mismatch`]. (`exchange` has the operations.)
+//! All members do the same number at the same time (`net::segment::notice` has the protocol). What is too long for a sheet
+//! goes in pieces, each with a number of its own: reductions, and what goes from one to all or from all to one. What all
+//! give to all is read where it lies (`lent`). What is longer still, or has an algorithm that the program chose, goes by
+//! messages. A member then *passes* the number, so that one that does something else is found out: [`Error::Mismatch`].
+//! (`exchange` has the operations.)
 //!
 //! # Waiting
 //! A member looks at the words of the others, then polls for messages as well, gives its core to others that want it,

@@ -32,7 +32,7 @@ pub(crate) const PLACES: usize = 8;
 /// them stays in the second cache.
 pub(crate) const ROOM: usize = SHEET - HEAD;
 const HEAD: usize = 16;
-const SHEET: usize = 16 * 1024 + LINE;
+const SHEET: usize = 64 * 1024 + LINE;
 const PLACE: usize = LINE + notice::SHEETS as usize * SHEET;
 /// Bytes of the board.
 const BOARD: usize = PLACES * PLACE;
