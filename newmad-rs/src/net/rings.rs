@@ -19,17 +19,17 @@ impl Rings {
     pub(crate) const ROOM_LATER: Rings = Rings(8);
     /// As [`Rings::CONTROL`], to a receiver that is expected to look at once: once the peer has waited in vain.
     pub(crate) const CONTROL_LATER: Rings = Rings(128);
-    /// What needs its answer, from a peer that has waited in vain.
+    /// What needs its answer, from a peer that has waited in vain. Or, of what a receiver wants: [`Rings::CONTROL`], at once.
     pub(crate) const CONTROL_NOW: Rings = Rings::CONTROL.and(Rings::CONTROL_LATER);
     /// An announcement whose sender computes on: it rings when it waits for the answer, if not at once.
     pub(crate) const ANNOUNCED: Rings = Rings(1 | 64);
     /// Everything, at once.
-    pub(crate) const ALL: Rings = Rings(1 | 2 | 4);
+    pub(crate) const ALL: Rings = Rings(1 | 2 | 4 | 128);
 
     /// The set with these bits.
     #[inline]
     pub(crate) const fn from_bits(bits: u32) -> Rings {
-        Rings(bits & (Rings::ALL.0 | Rings::ROOM_LATER.0 | Rings::CONTROL_LATER.0))
+        Rings(bits & (Rings::ALL.0 | Rings::ROOM_LATER.0))
     }
 
     /// Its bits.

@@ -203,9 +203,9 @@ impl Pending {
         match (outstanding == self.ignored(), backlog) {
             (true, _) => Rings::NONE,
             (_, false) if self.signals.absence.is_expected_to_be_short() => Rings::CONTROL_LATER,
-            (_, false) => Rings::CONTROL,
-            (_, true) if outstanding == self.short => Rings::CONTROL.and(Rings::ROOM_LATER),
-            (_, true) => Rings::CONTROL.and(Rings::ROOM),
+            (_, false) => Rings::CONTROL_NOW,
+            (_, true) if outstanding == self.short => Rings::CONTROL_NOW.and(Rings::ROOM_LATER),
+            (_, true) => Rings::CONTROL_NOW.and(Rings::ROOM),
         }
     }
 
@@ -308,7 +308,7 @@ mod tests {
             let mut buffer = vec![0; 100_000];
             let request = attended(&mut buffer);
             pending.begin(named(&request));
-            let rings = if comes_at_once { Rings::CONTROL_LATER } else { Rings::CONTROL };
+            let rings = if comes_at_once { Rings::CONTROL_LATER } else { Rings::CONTROL_NOW };
             assert_eq!(pending.watch(false), rings);
             pending.unattend(named(&request));
             assert_eq!(pending.watch(false), Rings::ALL);

@@ -12,8 +12,8 @@
 //!
 //! A program of short messages arms for control packets before it computes, and disarms when it waits; no control
 //! packet ever comes. Each write of the word would take its cache line from the senders. So [`Bell::disarm`] leaves the
-//! word *standing*, unless a standing word has been rung lately ([`PATIENCE`]): such a ring disturbs a process that
-//! polls.
+//! word *standing*, unless a control packet came to a standing word lately ([`PATIENCE`]): its ring, at once or later,
+//! disturbs a process that polls.
 //!
 //! A process that computes may ask for a *signal* to one of its kernel threads instead ([`Bell::set_target`]). The word
 //! says so, and is never left standing then. One signal stands for all packets until the process arms again.
@@ -40,10 +40,11 @@ const _: () = assert!(
         && Rings::ROOM.bits() == word::ROOM
         && Rings::ROOM_LATER.bits() == word::ROOM_LATER
         && Rings::CONTROL_LATER.bits() == word::CONTROL_LATER
+        && Rings::CONTROL_NOW.bits() == word::CONTROL_NOW
         && Rings::ANNOUNCED.bits() == word::MESSAGE | word::LATER
 );
 
-/// So many times [`Bell::disarm`] clears the word after a peer has rung a standing one.
+/// So many times [`Bell::disarm`] clears the word after a control packet has come to a standing one.
 const PATIENCE: u32 = 256;
 /// A ring that takes longer was interrupted.
 const MOST: Duration = Duration::from_micros(20);
@@ -136,11 +137,11 @@ impl Bell {
         }
         if self.standing.load(Ordering::Relaxed) {
             self.standing.store(false, Ordering::Relaxed);
-            if armed.rung {
+            if armed.rung || armed.unseen {
                 self.patience.store(PATIENCE, Ordering::Relaxed);
             }
         }
-        armed.unseen || !matches!(rings, Rings::CONTROL | Rings::CONTROL_LATER)
+        armed.unseen || !word::is_control_alone(rings.bits())
     }
 
     /// Before a complete look at the rings. A caller that stops before the end calls [`Bell::set_unseen`].
@@ -160,7 +161,7 @@ impl Bell {
         if wanted != 0 {
             self.wanted.store(0, Ordering::Relaxed);
             let signals = self.signals.load(Ordering::Relaxed);
-            if wanted == word::CONTROL && !signals && self.leaves_standing() {
+            if word::is_control_alone(wanted) && !signals && self.leaves_standing(wanted) {
                 return;
             }
             if word::leave(self.segment.bell()) && !signals {
@@ -170,9 +171,9 @@ impl Bell {
     }
 
     /// Whether `disarm` leaves the word, which asks for control packets alone, as it is.
-    fn leaves_standing(&self) -> bool {
+    fn leaves_standing(&self, wanted: u32) -> bool {
         let patience = self.patience.load(Ordering::Relaxed);
-        let stands = patience == 0 && !word::none_wanted(self.segment.bell());
+        let stands = patience == 0 && word::is_untouched(self.segment.bell(), wanted);
         if patience > 0 {
             self.patience.store(patience - 1, Ordering::Relaxed);
         }
@@ -277,4 +278,54 @@ pub(crate) fn is_unseen(segment: &Segment) -> bool {
 /// Whether a thread of the owner of `segment` waits for a large message. A hint.
 pub(crate) fn waits(segment: &Segment) -> bool {
     segment.waiters().load(Ordering::Relaxed) != 0
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::net::segment::Geometry;
+
+    fn bell() -> Bell {
+        let geometry = Geometry { ranks: 2, slots: 4, slot_size: 256 };
+        let (segment, _) = Segment::create(&geometry).unwrap();
+        Bell::new(Arc::new(segment), crate::sys::eventfd().unwrap())
+    }
+
+    /// A peer has published a control packet, and rings at once if that is wanted.
+    fn control(bell: &Bell) -> Call {
+        word::call(bell.segment.bell(), word::CONTROL)
+    }
+
+    #[test]
+    fn a_word_stands_in_a_program_to_which_no_control_packet_comes() {
+        for rings in [Rings::CONTROL_LATER, Rings::CONTROL_NOW] {
+            let bell = bell();
+            for _ in 0..3 {
+                assert!(!bell.arm(rings), "no packet has come");
+                bell.disarm();
+                assert!(!word::none_wanted(bell.segment.bell()), "{rings:?}");
+            }
+            let (ring, later) = (Call::Ring, Call::Later);
+            assert_eq!(control(&bell), if rings == Rings::CONTROL_NOW { ring } else { later });
+            for round in 0..3 {
+                assert_eq!(bell.arm(rings), round == 0, "a packet has come once");
+                bell.clear_unseen();
+                bell.disarm();
+                assert!(
+                    word::none_wanted(bell.segment.bell()),
+                    "the next one would ring: {rings:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_bell_that_is_to_ring_later_and_then_at_once_is_not_looked_for_in_vain() {
+        let bell = bell();
+        for rings in [Rings::CONTROL_LATER, Rings::CONTROL_NOW, Rings::CONTROL_LATER] {
+            assert!(!bell.arm(rings));
+        }
+        assert_eq!(control(&bell), Call::Ring);
+        assert!(Rings::ALL.has(Rings::CONTROL_NOW), "it is watched for what is wanted less");
+    }
 }
