@@ -176,14 +176,14 @@ impl Shm {
         if let Some(Some(peer)) = self.peers.get_mut(rank as usize)
             && self.bell.ring(rank, &peer.segment, &peer.bell, rings)
         {
-            self.owes(rank);
+            self.owes(rank, true);
         }
     }
 
-    /// Owes that peer a ring.
-    fn owes(&mut self, rank: u32) {
+    /// Owes that peer a ring. `comes`: it is about to look.
+    fn owes(&mut self, rank: u32, comes: bool) {
         if let Some(peer) = self.peer(rank) {
-            peer.owed.get_or_insert_with(|| Owed::new(now_ns()));
+            peer.owed.get_or_insert_with(|| Owed::new(now_ns(), comes)).comes |= comes;
             self.owes = true;
         }
     }
@@ -321,7 +321,7 @@ impl Driver for Shm {
         if !track.post(header, parts) {
             return self.posted(to, false, Rings::CONTROL);
         }
-        self.owes(to);
+        self.owes(to, false);
         self.posted(to, true, Rings::ANNOUNCED)
     }
 
@@ -387,8 +387,8 @@ impl Driver for Shm {
                 if peer.owed.is_some()
                     && matches!(packet, Peek::Packet(Header { kind: Kind::Cts | Kind::Fin, .. }, _))
                 {
-                    let unseen = bell::is_unseen(&peer.segment);
-                    peer.owed = unseen.then(|| Owed::new(now_ns()));
+                    let owed = peer.owed.take().filter(|_| bell::is_unseen(&peer.segment));
+                    peer.owed = owed.map(|owed| Owed::new(now_ns(), owed.comes));
                 }
                 packet
             }
