@@ -199,10 +199,10 @@ pub(crate) fn wait_any_opening<R: Waited>(requests: &mut [R], opens: bool) -> Op
                 if let What::Request(owned) = what {
                     owned.parts().1.engine.unattend(owned.request());
                 }
+                let Some(session) = what.session() else { continue };
+                session.engine.before_sleep();
                 // The sleep is for the sources of one manager.
-                if let Some(session) = what.session()
-                    && !Arc::ptr_eq(&session.manager, manager)
-                {
+                if !Arc::ptr_eq(&session.manager, manager) {
                     session.engine.have_watched(&session.manager);
                 }
             }

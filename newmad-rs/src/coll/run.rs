@@ -298,16 +298,21 @@ impl Run {
         }
         let manager = &self.context.session.manager;
         self.context.session.engine.send_held();
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Some(Instant::now() + PATIENCE);
+        let before_sleep = || self.context.session.engine.before_sleep();
         let ended = match looking {
-            Some((looking, _there)) => looking.wait_until(end, Hint::Short, Some(deadline)),
-            None => end.is_done() || manager.wait_until(end, Hint::Short, deadline),
+            Some((looking, _there)) => {
+                looking.wait_prepared(end, Hint::Short, deadline, &before_sleep)
+            }
+            None => {
+                end.is_done() || manager.wait_prepared(end, Hint::Short, deadline, &before_sleep)
+            }
         };
         if ended {
             return;
         }
         self.listen();
-        manager.wait(end, Hint::Long);
+        manager.wait_prepared(end, Hint::Long, None, &before_sleep);
     }
 
     /// This waker is called when the outcome is known, unless it is (true).

@@ -119,6 +119,11 @@ impl Doorbells {
         self.bells.iter().for_each(|bell| bell.waiter(waits));
     }
 
+    /// Whether this side may owe rings to its peers.
+    pub(super) fn owe(&self) -> bool {
+        self.bells.iter().any(|bell| bell.owes())
+    }
+
     /// How often peers were rung.
     pub(super) fn rung(&self) -> u64 {
         self.bells.iter().map(|bell| bell.rung()).sum()

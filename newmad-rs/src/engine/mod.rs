@@ -582,7 +582,7 @@ impl Engine {
         }
     }
 
-    /// Its owner, the caller, asks for its end no more: it is woken. So this side waits, and rings for what it owes.
+    /// Its owner, the caller, asks for its end no more: it is woken, and sleeps until then.
     pub(crate) fn unattend(&self, request: &Request) {
         if request.attended.get() {
             self.with(|core| {
@@ -590,8 +590,16 @@ impl Engine {
                 if let Some(request) = unsafe { Ref::of_owner(NonNull::from(request)) } {
                     core.pending.unattend(request);
                 }
-                core.pay_owed();
             });
+        }
+        self.before_sleep();
+    }
+
+    /// The calling thread is about to sleep, whatever for: this side waits, and rings the peers that it has not rung at once.
+    /// (What another thread comes to owe from now on, that thread pays.)
+    pub(crate) fn before_sleep(&self) {
+        if self.doorbells.owe() {
+            self.with(Core::pay_owed);
         }
     }
 

@@ -10,6 +10,7 @@ use pioman::{Manager, Source};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::engine::Engine;
+use crate::gate::ranks::Ranks;
 use crate::net::AnyDriver;
 use crate::net::Rings;
 use crate::proto::core::Core;
@@ -164,6 +165,62 @@ fn an_announcement_rings_nobody_who_computes_until_its_sender_waits() {
     });
     assert_eq!(buffer, [1; 20_000]);
     close(a, b);
+}
+
+/// Its looks before it sleeps are few, and the thread that watches wants control packets alone: neither pays.
+#[test]
+fn a_thread_that_waits_for_a_rank_of_its_process_rings_for_what_it_owes_to_others() {
+    for meets in [false, true] {
+        let manager = |_| Manager::builder().mode(Mode::Smp).build().unwrap();
+        let ranks = Ranks::new(&[2, 1]).unwrap();
+        let sessions: Vec<_> = Session::local_processes(&ranks, manager).unwrap().concat();
+        let [a, beside, b] = &sessions[..] else { unreachable!("three ranks") };
+        let meet = |session: &Session| {
+            let group = session.group(&[0, 1]).unwrap();
+            (0..10).for_each(|_| group.barrier().wait().unwrap());
+            group
+        };
+        let groups = std::thread::scope(|scope| {
+            let other = scope.spawn(|| meet(beside));
+            [meet(a), other.join().unwrap()]
+        });
+        let (engine, manager) = (&b.inner().engine, b.manager());
+        a.send(2, 2, &[1]).unwrap();
+        b.recv(0, 2, &mut [0]).unwrap();
+        let bells = a.inner().engine.doorbells.bells();
+        bells.iter().for_each(|bell| bell.took(Duration::from_micros(40)));
+        let mut buffer = vec![0; 20_000];
+        // SAFETY: the buffer outlives the request, which is over when this block is, as is asserted.
+        let mut receive = unsafe { Request::recv(0, 1, &raw mut buffer[..], true) }.attended();
+        // SAFETY: it stays where it is until it is over.
+        unsafe { engine.submit_then_compute(NonNull::from(&mut receive), manager) };
+        let sent = a.isend(2, 1, vec![1; 20_000]).unwrap();
+        let mut is_rung = false;
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(Duration::from_millis(1)); // the few looks of its wait begin anew
+                match meets {
+                    true => groups[0].barrier().wait().unwrap(),
+                    false => drop(a.recv(1, 5, &mut [0]).unwrap()),
+                }
+            });
+            is_rung = (0..3000).any(|_| {
+                std::thread::sleep(Duration::from_millis(1));
+                receive.is_finished()
+            });
+            match meets {
+                true => groups[1].barrier().wait().unwrap(),
+                false => beside.send(0, 5, &[1]).unwrap(),
+            }
+        });
+        sent.wait().unwrap();
+        ends_without_a_call(&receive);
+        drop(groups);
+        std::thread::scope(|scope| {
+            sessions.into_iter().for_each(|rank| drop(scope.spawn(move || rank.close().unwrap())));
+        });
+        assert!(is_rung, "meets: {meets}");
+    }
 }
 
 /// As when the watcher has taken the core of a thread that is in the engine.

@@ -10,7 +10,6 @@ use pioman::{Hint, Manager, Point, Source};
 
 use crate::engine::Engine;
 use crate::engine::spin::{Budget, Poll, spin};
-use crate::proto::core::Core;
 use crate::request::{Op, Request};
 use crate::sys::now_ns;
 
@@ -323,9 +322,7 @@ impl Unfinished<'_> {
                 self.manager.poll(Point::Library);
             }
             if !look_beside(self.manager, || request.done.is_done()) {
-                if engine.pending() {
-                    engine.with(Core::pay_owed);
-                }
+                engine.before_sleep();
                 request.done.latch().wait("a message");
             }
             if request.is_finished() {

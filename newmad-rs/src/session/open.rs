@@ -220,15 +220,23 @@ impl Session {
     /// # Errors
     /// A knob is wrong, the kernel refuses memory or descriptors.
     pub fn local_world(size: u32, manager: &Arc<Manager>) -> Result<Vec<Session>, Error> {
+        let processes = Session::local_processes(&Ranks::one_each(size), |_| manager.clone())?;
+        Ok(processes.into_iter().flatten().collect())
+    }
+
+    /// As [`Session::local_world`], of processes that hold these ranks, and have these managers.
+    pub(crate) fn local_processes(
+        ranks: &Arc<Ranks>,
+        manager: impl Fn(u32) -> Arc<Manager>,
+    ) -> Result<Vec<Vec<Session>>, Error> {
         let settings = Settings::read()?;
-        let threshold = settings.rdv_threshold.unwrap_or(SHM_THRESHOLD);
+        let (threshold, size) =
+            (settings.rdv_threshold.unwrap_or(SHM_THRESHOLD), ranks.processes());
         let drivers = local::world(size, settings.shm_slots, settings.shm_slot_size, settings.cma)?;
-        drivers
-            .into_iter()
-            .enumerate()
-            .map(|(rank, driver)| {
-                let process = rank as u32;
-                let place = Place { process, ranks: Ranks::one_each(size), threshold };
+        (0..)
+            .zip(drivers)
+            .map(|(process, driver)| {
+                let place = Place { process, ranks: ranks.clone(), threshold };
                 let connect = |core: &mut Core<AnyDriver>| {
                     for peer in (0..size).filter(|&peer| peer != process) {
                         core.attach(0, peer, |_| ());
@@ -236,10 +244,10 @@ impl Session {
                 };
                 let drivers = vec![AnyDriver::Shm(driver)];
                 let boot = Shared::new(Box::new(Alone::default()));
-                let shared = (manager.clone(), boot.clone());
-                let (mut sessions, _) = start(place, drivers, &settings, shared, connect)?;
+                let shared = (manager(process), boot.clone());
+                let (sessions, _) = start(place, drivers, &settings, shared, connect)?;
                 sessions[0].inner.ends_with(Ending::Alone(boot));
-                sessions.pop().ok_or(Error::Closed)
+                Ok(sessions)
             })
             .collect()
     }

@@ -12,7 +12,7 @@ use crate::progress::policy::hints::Hints;
 pub struct Looking<'a>(pub(super) Polling<'a>);
 
 impl Looking<'_> {
-    /// As [`crate::Manager::wait_until`], by the poller itself: between its last poll and the wait no thread is asked
+    /// As [`crate::Manager::wait_prepared`], by the poller itself: between its last poll and the wait no thread is asked
     /// to watch, and the wait polls or arms.
     ///
     /// # Context
@@ -20,13 +20,14 @@ impl Looking<'_> {
     ///
     /// # Blocking
     /// As [`crate::Manager::wait`].
-    pub fn wait_until(
+    pub fn wait_prepared(
         self,
         completion: &Completion,
         hints: impl Into<Hints>,
         deadline: Option<Instant>,
+        before_sleep: &dyn Fn(),
     ) -> bool {
         let debt = self.0.stop();
-        wait::wait_owing(debt, completion, hints.into(), deadline, &|| ())
+        wait::wait_owing(debt, completion, hints.into(), deadline, before_sleep)
     }
 }

@@ -128,6 +128,7 @@ impl Group {
         if look_beside(&session.manager, || end.is_done()) {
             return;
         }
+        session.engine.before_sleep();
         match marcel::is_green() {
             true => end.latch().wait("a collective"),
             false => session.manager.wait(end, Hint::Short),

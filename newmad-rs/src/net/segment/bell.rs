@@ -65,6 +65,8 @@ pub(crate) struct Bell {
     target: AtomicU64,
     /// The word asks for signals.
     signals: AtomicBool,
+    /// Rings may be owed to peers.
+    owes: AtomicBool,
     /// How often this side has rung its peers.
     rung: AtomicU64,
     /// How often it has interrupted them.
@@ -84,6 +86,7 @@ impl Bell {
             under_way: AtomicBool::new(false),
             target: AtomicU64::new(0),
             signals: AtomicBool::new(false),
+            owes: AtomicBool::new(false),
             rung: AtomicU64::new(0),
             interrupted: AtomicU64::new(0),
             cost_ns: AtomicU64::new(0),
@@ -251,6 +254,17 @@ impl Bell {
     /// What a ring costs this side, as far as is known, in nanoseconds.
     pub(crate) fn cost_ns(&self) -> u64 {
         self.cost_ns.load(Ordering::Relaxed)
+    }
+
+    /// Whether this side may owe rings to its peers.
+    #[inline]
+    pub(crate) fn owes(&self) -> bool {
+        self.owes.load(Ordering::Relaxed)
+    }
+
+    /// It does, or does not any more.
+    pub(crate) fn set_owes(&self, owes: bool) {
+        self.owes.store(owes, Ordering::Relaxed);
     }
 
     /// As a peer that is to write the counter next; what it was wanted for.

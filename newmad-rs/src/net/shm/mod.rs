@@ -130,8 +130,6 @@ pub(crate) struct Shm {
     ready: Arc<Ready>,
     peers: Box<[Option<Peer>]>,
     rounds: u32,
-    /// Rings may be owed to peers.
-    owes: bool,
     /// Whether the peers are other processes.
     processes: bool,
     /// What this rank lends to the others of its process.
@@ -150,7 +148,7 @@ impl Shm {
         let ready = Arc::new(Ready::new(peers.len() + 1)?);
         let bell = Arc::new(Bell::new(mine, bell));
         ready.watch(bell.fd(), libc::EPOLLIN | libc::EPOLLET, peers.len() as u64)?;
-        Ok(Shm { name, bell, ready, peers, rounds: 0, owes: false, processes: false, lent })
+        Ok(Shm { name, bell, ready, peers, rounds: 0, processes: false, lent })
     }
 
     /// Uses `link` for that peer from now on.
@@ -184,15 +182,15 @@ impl Shm {
     fn owes(&mut self, rank: u32, comes: bool) {
         if let Some(peer) = self.peer(rank) {
             peer.owed.get_or_insert_with(|| Owed::new(now_ns(), comes)).comes |= comes;
-            self.owes = true;
+            self.bell.set_owes(true);
         }
     }
 
     /// Rings the peers that have not looked since this side began to owe them that, of those that `which` is true of.
     #[inline(never)]
     fn pay(&mut self, mut which: impl FnMut(&mut Owed) -> bool) {
-        let Shm { bell, peers, owes, .. } = self;
-        *owes = false;
+        let Shm { bell, peers, .. } = self;
+        let mut owes = false;
         for (rank, peer) in (0..).zip(peers.iter_mut()) {
             let Some(peer) = peer else { continue };
             if peer.owed.is_some() && !bell::is_unseen(&peer.segment) {
@@ -201,8 +199,9 @@ impl Shm {
             if peer.owed.take_if(&mut which).is_some() {
                 bell.ring(rank, &peer.segment, &peer.bell, Rings::CONTROL_NOW);
             }
-            *owes |= peer.owed.is_some();
+            owes |= peer.owed.is_some();
         }
+        bell.set_owes(owes);
     }
 
     /// The outcome of a post on the small track, for a packet that rings like this.
@@ -295,7 +294,7 @@ impl Driver for Shm {
                 self.pay_rings();
             }
         }
-        if self.owes {
+        if self.bell.owes() {
             let now = now_ns();
             self.pay(|owed| owed.is_due(now));
         }
@@ -326,7 +325,7 @@ impl Driver for Shm {
     }
 
     fn pay_owed(&mut self) {
-        if self.owes {
+        if self.bell.owes() {
             self.pay(|_| true);
         }
     }
