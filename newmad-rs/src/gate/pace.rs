@@ -121,7 +121,8 @@ pub(crate) struct Crossing {
 }
 
 impl Crossing {
-    /// A long message begins to come, or has come: whether a long one of this side's is under way.
+    /// A long message begins to come, or has come: whether a long one of this side's is under way. Or one of this side's is
+    /// announced while one comes.
     pub(crate) fn meets(&mut self, own: bool) {
         self.left = if own { APART } else { self.left.saturating_sub(1) };
     }

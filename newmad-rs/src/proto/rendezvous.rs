@@ -61,13 +61,20 @@ impl<D: Driver> Core<D> {
         let pace = &self.gates[peer as usize].pace;
         let usual =
             || Kind::of(request.total.get()).is_none_or(|kind| pace.usual(kind) == Way::Fragments);
+        // The receive may have matched before this side announced its own message.
+        let crosses = self.crossing.is_expected() || self.table.has_long_sends();
         // What is measured goes the way that was chosen.
-        !self.crossing.is_expected() && !pace.measures(request.id.get()) && usual()
+        !crosses && !pace.measures(request.id.get()) && usual()
     }
 
-    /// A receive begins or ends: notes whether messages cross.
-    fn note_crossing(&mut self, request: Ref) {
-        if request.total.get() >= LONG {
+    /// A receive begins or ends, or a send is announced: notes whether messages cross. (A send alone says nothing: what it
+    /// crosses may still begin.)
+    pub(super) fn note_crossing(&mut self, request: Ref) {
+        if request.op == Op::Send {
+            if request.capacity >= LONG && self.table.has_long_receives() {
+                self.crossing.meets(true);
+            }
+        } else if request.total.get() >= LONG {
             self.crossing.meets(self.table.has_long_sends());
         }
     }

@@ -103,6 +103,7 @@ impl<D: Driver> Core<D> {
         trace::queued(|| self.gates.own(request.mine.get()), request);
         if request.is_announced(self.gates.threshold) {
             self.table.insert(request);
+            self.note_crossing(request);
         }
         let to = request.gate.get();
         self.gates.enqueue(to, request, Place::Sends);

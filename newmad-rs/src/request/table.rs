@@ -10,32 +10,49 @@ const CHAINS: usize = 256;
 pub(crate) struct Table {
     chains: Box<[Option<Ref>]>,
     last: u64,
-    /// How many of them are long sends.
+    /// How many of them are long sends, and long receives.
     long_sends: usize,
-}
-
-/// Whether it is a send that is worth a protocol of its own.
-fn is_long_send(request: Ref) -> bool {
-    request.op == Op::Send && request.capacity >= LONG
+    long_receives: usize,
 }
 
 impl Table {
     pub(crate) fn new() -> Table {
-        Table { chains: vec![None; CHAINS].into_boxed_slice(), last: 0, long_sends: 0 }
+        Table {
+            chains: vec![None; CHAINS].into_boxed_slice(),
+            last: 0,
+            long_sends: 0,
+            long_receives: 0,
+        }
     }
 
     /// Gives the request a number.
     pub(crate) fn insert(&mut self, request: Ref) {
         self.last += 1;
-        self.long_sends += usize::from(is_long_send(request));
+        self.count_long(request, 1);
         request.id.set(self.last);
         let chain = &mut self.chains[self.last as usize % CHAINS];
         request.chain.set(chain.replace(request));
     }
 
+    /// Counts the request if it is worth a protocol of its own.
+    fn count_long(&mut self, request: Ref, by: isize) {
+        let (count, len) = match request.op {
+            Op::Send => (&mut self.long_sends, request.capacity),
+            _ => (&mut self.long_receives, request.total.get()),
+        };
+        if len >= LONG {
+            *count = count.wrapping_add_signed(by);
+        }
+    }
+
     /// Whether a long message of this side's was announced, and is not over.
     pub(crate) fn has_long_sends(&self) -> bool {
         self.long_sends > 0
+    }
+
+    /// Whether a long message has begun to come, and is not over.
+    pub(crate) fn has_long_receives(&self) -> bool {
+        self.long_receives > 0
     }
 
     /// The request with that number, which is of that kind and with that process.
@@ -62,7 +79,7 @@ impl Table {
         if id == 0 {
             return;
         }
-        self.long_sends -= usize::from(is_long_send(request));
+        self.count_long(request, -1);
         let chain = &mut self.chains[id as usize % CHAINS];
         if *chain == Some(request) {
             *chain = request.chain.take();

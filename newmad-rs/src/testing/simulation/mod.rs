@@ -14,6 +14,7 @@ mod network;
 mod poll_once;
 mod quiet;
 mod reads;
+mod ring;
 mod routes;
 mod strategies;
 mod taken_back;

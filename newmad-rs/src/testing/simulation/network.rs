@@ -164,6 +164,8 @@ pub(super) struct Network {
     pub(super) last_key: u32,
     /// When something happens in an adapter.
     pub(super) moments: Vec<u64>,
+    /// The ranks that show their peers that they wait for a large message, where that is known.
+    pub(super) waiters: Option<Vec<u32>>,
     connections: HashMap<u64, Connection>,
     last: u64,
 }
@@ -179,6 +181,7 @@ impl Network {
             keys: HashMap::new(),
             last_key: 0,
             moments: Vec::new(),
+            waiters: None,
             connections,
             last: 0,
         }))
@@ -276,6 +279,8 @@ pub(super) struct Virtual {
     pub(super) nature: Nature,
     /// Copies that were asked for.
     pub(super) copies: usize,
+    /// Bytes that went over the large track.
+    pub(super) streamed: usize,
     /// The moment at which it would wake its process, in nanoseconds; 0: none.
     pub(super) alarm: u64,
     pub(super) adapter: Adapter,
@@ -289,6 +294,7 @@ impl Virtual {
             rail,
             nature,
             copies: 0,
+            streamed: 0,
             alarm: 0,
             adapter: Adapter::new(nature.refusals),
             network: network.clone(),
@@ -339,9 +345,13 @@ impl Driver for Virtual {
     fn can_copy(&self, _: u32) -> bool {
         self.nature.copies
     }
-    fn copies_too(&self, _: u32, _: bool) -> bool {
-        // A hint: sometimes.
-        self.nature.copies && self.copies % 3 == 1
+    fn copies_too(&self, peer: u32, waits: bool) -> bool {
+        self.nature.copies
+            && match &self.network().waiters {
+                // A hint: sometimes.
+                None => self.copies % 3 == 1,
+                Some(waiters) => waits || waiters.contains(&peer),
+            }
     }
     fn can_break(&self) -> bool {
         self.nature.breaks
@@ -451,6 +461,7 @@ impl Driver for Virtual {
             way.bytes += part.len();
             way.large.push_back((at, Large::Bytes(part.into())));
         }
+        self.streamed += sent;
         sent
     }
     fn mid_piece(&self, to: u32) -> usize {
