@@ -520,10 +520,11 @@ impl Engine {
     /// may get one again milliseconds later. A caller that spins meanwhile does not bring that about: so it sleeps.
     #[cold]
     fn wait_for_lock(&self) -> Locked<'_> {
+        assert_caller();
         let mut tries = 0u32;
+        self.signals.callers.fetch_add(1, Ordering::Relaxed);
         loop {
             tries = tries.wrapping_add(1);
-            assert_caller();
             if !tries.is_multiple_of(64) {
                 std::hint::spin_loop();
             } else if tries < SHORT_WAIT {
@@ -532,6 +533,7 @@ impl Engine {
                 std::thread::sleep(ENGINE_TAKEN);
             }
             if let Some(core) = self.try_lock() {
+                self.signals.callers.fetch_sub(1, Ordering::Relaxed);
                 return core;
             }
         }

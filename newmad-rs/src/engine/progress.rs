@@ -80,6 +80,11 @@ impl<D: Driver> Core<D> {
             if !(did || passes) || self.copies.is_empty() {
                 break;
             }
+            // Between two pieces of a copy other threads have the engine, or what they have submitted begins.
+            if self.signals.callers.load(Ordering::Relaxed) > 0 {
+                break;
+            }
+            any |= self.drain();
         }
         any
     }

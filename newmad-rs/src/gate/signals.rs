@@ -29,6 +29,8 @@ pub(crate) struct Signals {
     pub(crate) unattended: AtomicBool,
     /// How often a sleep was ended because there was more to do than one call may.
     pub(crate) self_wakes: AtomicU64,
+    /// Threads that wait for the engine's lock.
+    pub(crate) callers: AtomicUsize,
     /// Threads that wait for a large message.
     pub(crate) waiters: AtomicUsize,
     /// How long the program stays away before it waits for one.
@@ -62,6 +64,7 @@ impl Signals {
             outstanding: AtomicUsize::new(0),
             unattended: AtomicBool::new(false),
             self_wakes: AtomicU64::new(0),
+            callers: AtomicUsize::new(0),
             waiters: AtomicUsize::new(0),
             absence: Absence::default(),
             starved: AtomicBool::new(false),

@@ -33,8 +33,8 @@ use crate::sys::now_ns;
 use crate::trace;
 use crate::wire::{Header, Malformed, PUT, READ, TO_RECEIVER};
 
-/// Bytes copied in the first round, and the most that are copied in a later one: what there is to be announced in the
-/// meantime is announced soon, and few calls of the kernel are made.
+/// Bytes copied in the first round, or while another thread waits for the engine, and the most that are copied in a later one:
+/// what there is to be announced in the meantime is announced soon, and few calls of the kernel are made.
 pub(crate) const PIECE: usize = 256 * 1024;
 pub(crate) const LARGEST_PIECE: usize = 4 * PIECE;
 /// Rounds that a copy lets pass for the other side to come to wait, too: less than a microsecond.
@@ -298,7 +298,9 @@ impl<D: Driver> Core<D> {
             return false;
         }
         let moved = request.moved.get();
-        let piece = moved.saturating_mul(4).clamp(PIECE, LARGEST_PIECE);
+        let wanted = self.signals.callers.load(Ordering::Relaxed) > 0;
+        let most = if wanted { PIECE } else { LARGEST_PIECE };
+        let piece = moved.saturating_mul(4).clamp(PIECE, most);
         let (at, piece) = request.run(moved, piece.min(request.total.get() - moved));
         let remote = request.remote.get().wrapping_add(moved as u64);
         let result = match request.op {

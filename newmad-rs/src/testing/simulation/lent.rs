@@ -31,3 +31,39 @@ fn after_its_goodbye_a_rank_reads_nothing_from_a_peers_memory() {
         assert!(close.result().is_ok() && over.result().is_ok());
     }
 }
+
+/// While a long copy goes on, what other threads submit begins, and one that waits for the engine gets it, after a piece.
+#[test]
+fn a_long_copy_keeps_other_threads_from_the_engine_for_no_more_than_a_piece() {
+    use crate::proto::rendezvous::{LARGEST_PIECE, PIECE};
+    use std::sync::atomic::Ordering;
+    const LEN: usize = 16 << 20;
+    let world = World::new(1, Nature { copies: true, copy: usize::MAX, ..USUAL });
+    let (mut cores, how) = (world.pair(), How { waits: true, spread: 0 });
+    world.network.lock().unwrap().waiters = Some(Vec::new());
+    let sent = Asked::send(&mut cores[0], (1, 0), vec![1; LEN]);
+    let received = Asked::recv_with(&mut cores[1], (0, 0), LEN, how, |request| request);
+    let mut word = [0];
+    // SAFETY: the memory and the request stay until it is over, as is asserted.
+    let submitted = unsafe { Request::recv(0, 7, &raw mut word, false) };
+    let other = std::ptr::NonNull::from(&submitted).addr().get();
+    let signals = cores[1].signals.clone();
+    cores[1].gates.rails[0].driver.meanwhile = Some(Box::new(move || {
+        let other = std::ptr::NonNull::new(other as *mut Request).unwrap();
+        // SAFETY: it is in no list, and stays.
+        unsafe { signals.submissions.push(other) };
+        signals.callers.store(1, Ordering::Relaxed);
+    }));
+    cores[0].progress();
+    cores[1].progress();
+    let moved = || received.get().moved.get();
+    assert!((1..=LARGEST_PIECE).contains(&moved()), "{} bytes at once", moved());
+    let before = moved();
+    cores[1].progress();
+    assert_eq!((moved(), cores[1].pending.count()), (before + PIECE, 2), "another one waits");
+    cores[1].signals.callers.store(0, Ordering::Relaxed);
+    let short = Asked::send(&mut cores[0], (1, 7), [7]);
+    settle(&mut cores);
+    assert!(sent.is_finished() && short.is_finished() && submitted.is_finished());
+    assert_eq!((received.message(), word), (vec![1; LEN], [7]));
+}

@@ -279,6 +279,8 @@ pub(super) struct Virtual {
     pub(super) nature: Nature,
     /// Copies that were asked for.
     pub(super) copies: usize,
+    /// What happens elsewhere during the first copy.
+    pub(super) meanwhile: Option<Box<dyn FnOnce() + Send>>,
     /// Bytes that went over the large track.
     pub(super) streamed: usize,
     /// The moment at which it would wake its process, in nanoseconds; 0: none.
@@ -294,6 +296,7 @@ impl Virtual {
             rail,
             nature,
             copies: 0,
+            meanwhile: None,
             streamed: 0,
             alarm: 0,
             adapter: Adapter::new(nature.refusals),
@@ -518,6 +521,9 @@ impl Driver for Virtual {
         self.copies += 1;
         if self.network().random.chance(self.nature.refusals) {
             return Err(Refused::Unable);
+        }
+        if let Some(meanwhile) = self.meanwhile.take() {
+            meanwhile();
         }
         let len = len.min(self.nature.copy);
         // SAFETY: the world keeps every buffer to its end.
