@@ -68,9 +68,15 @@ fn kill_rank_1(mark: &str, driver: &str, program: &[&str]) -> (String, Duration)
 }
 
 fn a_waiting_rank_learns_of_a_death(driver: &str) {
-    // Rank 0 waits for a message that rank 1 sends at once, tells of it, and waits for one that rank 1 would send in 600 s.
-    let spec = r#"{"bench":"idle","points":[[0,{"seconds":0}],[1,{"seconds":600}]],"iters":1}"#;
-    let program = [env!("CARGO_BIN_EXE_mad"), "worker", spec];
+    // Rank 0 waits for a message that rank 1 sends after a second, tells of it, and waits for one that rank 1 would send in 600 s.
+    let point = |seconds: u32| {
+        format!(
+            r#"{{"source":"message","driver":"{driver}","mode":"smp","policy":"auto","progression":1,"library":"newmad","seconds":{seconds}}}"#
+        )
+    };
+    let points = format!("[[0,{}],[1,{}]]", point(1), point(600));
+    let spec = format!(r#"{{"bench":"idle","points":{points},"iters":1}}"#);
+    let program = [env!("CARGO_BIN_EXE_mad"), "worker", &spec];
     // Soon, in one of three runs: the machine may be busy, and three processes each need a core. The launcher's grace of 60 s
     // makes sure that it is the library which told.
     let mut runs = Vec::new();

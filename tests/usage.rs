@@ -80,6 +80,44 @@ fn wrong_usage_is_status_2_and_says_what_is_wrong() {
     }
 }
 
+/// Most of these ended in a panic before a worker checked what it is told.
+#[test]
+fn a_worker_refuses_what_mad_bench_would_not_ask_for() {
+    let whole = |bench: &str, points: &str, iters: u64| {
+        format!(r#"{{"bench":"{bench}","points":[{points}],"iters":{iters},"peers_dir":null}}"#)
+    };
+    let size = |size: &str| {
+        format!(
+            r#"[0,{{"driver":"shm","mode":"smp","policy":"auto","progression":1,"lock":"auto","library":"newmad"{size}}}]"#
+        )
+    };
+    let trips = r#"[7,{"driver":"shm","mode":"smp","policy":"auto","library":"newmad","workload":"turns","threads":0,"size":4}]"#;
+    let cases = [
+        (whole("latency", &size(""), 1), "point 0 has no \"size\""),
+        (whole("latency", &size(r#","size":"4""#), 1), "a number of bytes up to 1 GB"),
+        (whole("latency", &size(r#","size":0"#), 1), "has 0 for \"size\""),
+        (whole("latency", &size(r#","size":4"#), u64::MAX), "iters is 18446744073709551615"),
+        (whole("latency", "", 1), "no point"),
+        (whole("mt_latency", trips, 1), "point 7 has 0 for \"threads\""),
+        (whole("frobnicate", "", 1), "frobnicate"),
+    ];
+    for (spec, expected) in &cases {
+        let output = run(&["worker", spec]);
+        assert_eq!(output.status.code(), Some(2), "{spec}: {}", err(&output));
+        assert!(err(&output).contains(expected), "{spec}: {}", err(&output));
+        assert!(!err(&output).contains("panicked"), "{spec}: {}", err(&output));
+    }
+}
+
+#[test]
+fn a_worker_names_the_number_of_processes_that_its_bench_takes() {
+    let spec = r#"{"bench":"overlap","points":[[0,{"driver":"shm","mode":"smp","policy":"auto","progression":1,"library":"newmad","compute_us":0,"side":"both","size":4}]],"iters":1}"#;
+    let output = run(&["run", "-n", "3", env!("CARGO_BIN_EXE_mad"), "worker", spec]);
+    assert_eq!(output.status.code(), Some(1), "{}", err(&output));
+    assert!(err(&output).contains("takes 2 processes, and this session has 3"), "{}", err(&output));
+    assert!(!err(&output).contains("panicked"), "{}", err(&output));
+}
+
 #[test]
 fn arguments_that_are_not_text_are_survived() {
     use std::ffi::OsStr;

@@ -12,7 +12,9 @@ use clap::Args;
 use newmad::sampling::{Protocol, Sampling, default_path};
 
 use crate::config::Config;
+use crate::experiments;
 use crate::harness::drive::bar;
+use crate::harness::key;
 use crate::harness::present::machine;
 use crate::harness::results::{Metric, Results};
 use crate::harness::worker::{Record, Spec};
@@ -21,6 +23,8 @@ use crate::out::{Exit, Outcome, complain};
 use crate::quantity;
 use mad_launch::{Failure, Job, Stream, Words};
 
+/// What the processes measure.
+const BENCH: &str = "latency";
 const METRIC: Metric =
     Metric::new("half_round_trip", "us", "half the time of a message there and back");
 const SIZES: [u64; 13] = [
@@ -183,6 +187,15 @@ fn ways(rails: &str, points: &mut Vec<Config>) -> Result<Vec<Way>, Exit> {
     Ok(ways)
 }
 
+/// The point of the bench for messages of so many bytes. The way's environment decides how its processes are built,
+/// whatever the point has for that.
+fn point(size: u64) -> Result<Config, String> {
+    let bench = experiments::find(BENCH).ok_or_else(|| format!("there is no bench {BENCH}"))?;
+    let given = [("library", "newmad"), ("size", &size.to_string())];
+    let mut points = key::grid(bench.name, bench.keys, &given)?.into_iter();
+    points.next().ok_or_else(|| format!("bench {BENCH} has no point of {size} bytes"))
+}
+
 /// Runs one job: all sizes of a way.
 fn measure(
     way: &Way,
@@ -194,16 +207,10 @@ fn measure(
     let failed = |why: String| Exit::Failed(format!("sample: {why}"));
     let program = std::env::current_exe()
         .map_err(|e| failed(format!("the path of this program cannot be found: {e}")))?;
-    let spec = Spec {
-        bench: "latency".into(),
-        points: way
-            .points
-            .iter()
-            .map(|&at| (at, results.points[at].with("library", "newmad")))
-            .collect(),
-        iters,
-        peers_dir: None,
-    };
+    let points: Result<Vec<_>, String> =
+        way.points.iter().map(|&at| Ok((at, point(results.points[at].number("size"))?))).collect();
+    let points = points.map_err(failed)?;
+    let spec = Spec { bench: BENCH.into(), points, iters, peers_dir: None };
     let spec = serde_json::to_string(&spec).map_err(|e| failed(e.to_string()))?;
     let job = Job {
         program: program.into(),

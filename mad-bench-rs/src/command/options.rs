@@ -7,6 +7,7 @@ use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 
 use crate::command::alias;
 use crate::experiments::{BENCHES, find};
+use crate::harness::worker::MOST_ITERS;
 use crate::quantity;
 
 /// Options of `mad bench`.
@@ -57,7 +58,7 @@ pub struct BenchArgs {
     #[arg(long)]
     pub(super) peers: bool,
     /// Samples per point and round
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MOST_ITERS))]
     pub(super) iters: Option<u64>,
     /// Rounds; each runs every configuration once
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000))]

@@ -58,7 +58,7 @@ const DATA: u64 = 1;
 
 fn work(spec: &Spec) -> WorkResult {
     let spec = spec.clone();
-    with_session(|session, _| {
+    with_session(BENCH.ranks, |session, _| {
         let own = session.clone();
         let player = marcel::spawn(move || measure(&own, &spec));
         player.join().map_err(|_| "a thread panicked")?

@@ -97,7 +97,7 @@ fn work(spec: &Spec) -> WorkResult {
         let manager = runtime.manager();
         return runtime.run(|| alone(spec, manager));
     }
-    with_session(|session, emit| measure(session, emit, spec))
+    with_session(BENCH.ranks, |session, emit| measure(session, emit, spec))
 }
 
 /// Waits for events instead of messages.

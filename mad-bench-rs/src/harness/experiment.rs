@@ -80,6 +80,21 @@ impl Bench {
     pub(crate) fn ranks_of(&self, point: &Config) -> u32 {
         point.number_of("ranks").map_or(self.ranks, |ranks| ranks as u32)
     }
+
+    /// Measures the points of `spec`: the worker's side.
+    ///
+    /// # Errors
+    /// What the session says, or the bench.
+    pub(crate) fn measure(&self, spec: &Spec) -> WorkResult {
+        match self.work {
+            Work::Session(measure) => {
+                let ranks =
+                    spec.points.first().map_or(self.ranks, |(_, point)| self.ranks_of(point));
+                with_session(ranks, |session, emit| measure(session, emit, spec))
+            }
+            Work::Process(measure) => measure(spec),
+        }
+    }
 }
 
 /// The worker's side of a bench.
@@ -88,19 +103,6 @@ pub(crate) enum Work {
     Session(fn(&Session, &Emit, &Spec) -> WorkResult),
     /// In a process that opens by itself what it needs.
     Process(fn(&Spec) -> WorkResult),
-}
-
-impl Work {
-    /// Measures the points of `spec`.
-    ///
-    /// # Errors
-    /// What the session says, or the bench.
-    pub(crate) fn run(&self, spec: &Spec) -> WorkResult {
-        match self {
-            Work::Session(measure) => with_session(|session, emit| measure(session, emit, spec)),
-            Work::Process(measure) => measure(spec),
-        }
-    }
 }
 
 /// What most benches have: two processes, five rounds, every point of the grid, and none of what is optional. A bench

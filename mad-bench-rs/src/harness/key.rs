@@ -140,6 +140,37 @@ impl Key {
         list.split(',').map(str::trim).map(value).collect::<Result<Vec<_>, _>>().map(distinct)
     }
 
+    /// Whether a point may have this value as it is, without a word that stands for it.
+    pub(crate) fn admits(&self, value: &Value) -> bool {
+        match (self.bounds(), value) {
+            (Some((low, high)), number) => {
+                number.as_u64().is_some_and(|number| (low..=high).contains(&number))
+            }
+            (None, Value::String(word)) => self.value(word).is_some(),
+            (None, _) => false,
+        }
+    }
+
+    /// A value that a point may have: this one, the bound beyond which this number is, or else the first default.
+    pub(crate) fn nearest(&self, value: &Value) -> Option<Value> {
+        if self.admits(value) {
+            return Some(value.clone());
+        }
+        match self.bounds().zip(value.as_u64()) {
+            Some(((low, high), number)) => Some(number.clamp(low, high).into()),
+            None => self.parse(self.default).ok()?.into_iter().next(),
+        }
+    }
+
+    /// The least and the greatest number, of a key that takes numbers.
+    fn bounds(&self) -> Option<(u64, u64)> {
+        match self.takes {
+            Takes::Words(_) | Takes::Libraries(_) => None,
+            Takes::Int(low, high) | Takes::Cores(low, high) => Some((low, high)),
+            Takes::Bytes(most) => Some((1, most)),
+        }
+    }
+
     fn value(&self, word: &str) -> Option<Value> {
         match self.takes {
             Takes::Words(words) => words.contains(&word).then(|| word.into()),

@@ -1,5 +1,6 @@
 //! What every experiment is run with: keys and grids, processes, samples and statistics, other libraries, tables.
 
+pub(crate) mod check;
 pub(crate) mod drive;
 pub(crate) mod experiment;
 pub(crate) mod key;

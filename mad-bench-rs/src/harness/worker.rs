@@ -38,6 +38,8 @@ pub(crate) enum Record {
 /// What a part of a worker gives. Any error ends the worker, which says it.
 pub(crate) type WorkResult<T = ()> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
+/// Most samples of a point in a round.
+pub(crate) const MOST_ITERS: u64 = 100_000_000;
 /// Samples of one record: the launcher cuts lines of more than a megabyte.
 const SAMPLES_MAX: usize = 16_384;
 /// How often progress is reported at most.
@@ -89,12 +91,18 @@ impl Emit {
     }
 }
 
-/// Runs `work` in a session of all workers.
+/// Runs `work` in a session of all workers, which are `ranks`.
 ///
 /// # Errors
-/// What `work` or the session says.
-pub(crate) fn with_session(work: impl FnOnce(&Session, &Emit) -> WorkResult + Send) -> WorkResult {
-    newmad::run(|session: &Session| work(session, &Emit::of(session.rank())))?
+/// They are more or fewer; what `work` or the session says.
+pub(crate) fn with_session(
+    ranks: u32,
+    work: impl FnOnce(&Session, &Emit) -> WorkResult + Send,
+) -> WorkResult {
+    newmad::run(|session: &Session| match session.size() {
+        size if size == ranks => work(session, &Emit::of(session.rank())),
+        size => Err(format!("it takes {ranks} processes, and this session has {size}").into()),
+    })?
 }
 
 /// Keeps the calling thread on a core of its own among the processes of its machine, as launchers bind processes:

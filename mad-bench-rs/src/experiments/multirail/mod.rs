@@ -89,7 +89,7 @@ fn stage() -> Result<Setup, String> {
 fn work(spec: &Spec) -> WorkResult {
     let rails = spec.points.first().map_or("both", |(_, config)| config.text("rails"));
     let addresses = settle(rails)?;
-    with_session(|session, emit| measure(session, emit, spec, &addresses))
+    with_session(BENCH.ranks, |session, emit| measure(session, emit, spec, &addresses))
 }
 
 /// Enters this rank's namespace, and says over which of its addresses the session goes. Rank 0's, separated by commas.
