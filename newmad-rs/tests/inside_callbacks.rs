@@ -5,13 +5,14 @@ mod common;
 mod processes;
 
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Wake, Waker};
 use std::time::{Duration, Instant};
 
 use common::launch;
+use newmad::coll::{Group, Op};
 use newmad::strategy::{Lone, Packet, Strategy, Waiting};
 use newmad::{ANY, Error, Session, Tag};
 use pioman::Manager;
@@ -338,6 +339,147 @@ fn a_function_of_on_done_that_waits_does_not_keep_the_runtime() {
         session.send(0, 2, b"ball").unwrap();
         session.recv(0, 2, &mut [0; 8]).unwrap();
     });
+}
+
+/// Has a green thread do `work`, which waits in the program's code where it says so, and ends the runtime meanwhile.
+/// The thread, whose unwinding comes once, waits on afterwards: if a collective kept that for itself, it never ended.
+fn unwound_in_a_collective(
+    test: &str,
+    work: impl FnOnce(Session, [Group; 2], Arc<WaitsOnce>) + Send + 'static,
+    afterwards: impl FnOnce(),
+) {
+    processes::in_a_child(test, LIMIT, || {
+        let manager = Manager::builder().mode(marcel::Mode::Mono);
+        let runtime = pioman::Runtime::build(manager, marcel::Runtime::builder()).unwrap();
+        let sessions = Session::local_world(2, runtime.manager()).unwrap();
+        let groups = [0, 1].map(|rank: usize| sessions[rank].world().unwrap());
+        let code = Arc::new(WaitsOnce::default());
+        let (called, session) = (code.clone(), sessions[0].clone());
+        runtime.run(|| {
+            drop(marcel::spawn(move || {
+                called.waits_here();
+                work(session, groups, called);
+                loop {
+                    marcel::park();
+                }
+            }));
+            // Asleep, this thread is not the one that finds the end.
+            while !code.begun.load(SeqCst) {
+                marcel::sleep(Duration::from_millis(20));
+            }
+        });
+        drop(runtime);
+        assert_eq!(pioman::faults(), 0, "it is told of as a panic");
+        // Others use the sessions as before.
+        sessions[0].isend(1, 2, b"ball".to_vec()).unwrap().wait().unwrap();
+        sessions[1].recv(0, 2, &mut [0; 8]).unwrap();
+        afterwards();
+    });
+}
+
+/// Sends a message to itself: a call that finds the ends of collectives, and has the thread tell them itself.
+fn find_ends(session: &Session) {
+    let me = session.rank();
+    let receive = session.irecv(me, 9, vec![0; 8]).unwrap();
+    session.send(me, 9, b"ball").unwrap();
+    receive.wait().unwrap();
+}
+
+/// The program's code, which waits once it is called on the stack of one green thread.
+#[derive(Default)]
+struct WaitsOnce {
+    stack: AtomicUsize,
+    begun: AtomicBool,
+}
+
+impl WaitsOnce {
+    /// On the calling thread's stack, not far below.
+    fn waits_here(&self) {
+        let local = 0_u8;
+        self.stack.store(&raw const local as usize, SeqCst);
+    }
+
+    fn call(&self) {
+        let local = 0_u8;
+        let depth = self.stack.load(SeqCst).wrapping_sub(&raw const local as usize);
+        if depth < 64 << 10 && !self.begun.swap(true, SeqCst) {
+            loop {
+                marcel::park();
+            }
+        }
+    }
+}
+
+#[test]
+fn a_waker_of_a_collective_that_waits_does_not_keep_the_runtime() {
+    struct Waits(Arc<WaitsOnce>);
+    impl Wake for Waits {
+        fn wake(self: Arc<Self>) {
+            self.0.call();
+        }
+    }
+    let test = "a_waker_of_a_collective_that_waits_does_not_keep_the_runtime";
+    let work = |session: Session, [first, second]: [Group; 2], code: Arc<WaitsOnce>| {
+        // A kernel thread of the library's may find the end, too.
+        while !code.begun.load(SeqCst) {
+            let mut pending = Box::pin(first.barrier().start().unwrap());
+            let waker = Waker::from(Arc::new(Waits(code.clone())));
+            let _ = Future::poll(pending.as_mut(), &mut Context::from_waker(&waker));
+            let _other = second.barrier().start().unwrap();
+            find_ends(&session);
+        }
+    };
+    unwound_in_a_collective(test, work, || ());
+}
+
+#[test]
+fn an_operator_that_waits_does_not_keep_the_runtime_and_ends_its_group() {
+    let test = "an_operator_that_waits_does_not_keep_the_runtime_and_ends_its_group";
+    let (give, given) = channel();
+    let work = move |_: Session, [first, second]: [Group; 2], code: Arc<WaitsOnce>| {
+        let waits = Op::new(move |a: u32, _| {
+            code.call();
+            a
+        });
+        // Its message is there when the second one begins, which combines in its call.
+        let _pending = first.allreduce(vec![1u32], &waits).start().unwrap();
+        let second = Arc::new(second);
+        give.send(second.clone()).unwrap();
+        let _ = second.allreduce(vec![1u32], &waits).start();
+    };
+    let afterwards = move || {
+        let second = given.recv().unwrap();
+        assert!(matches!(second.barrier().wait(), Err(Error::Revoked { by: None, .. })));
+    };
+    unwound_in_a_collective(test, work, afterwards);
+}
+
+#[test]
+fn a_destructor_of_an_operator_that_waits_does_not_keep_the_runtime() {
+    struct Waits(Arc<WaitsOnce>);
+    impl Drop for Waits {
+        fn drop(&mut self) {
+            self.0.call();
+        }
+    }
+    let test = "a_destructor_of_an_operator_that_waits_does_not_keep_the_runtime";
+    let work = |session: Session, [first, second]: [Group; 2], code: Arc<WaitsOnce>| {
+        let sum = Op::new(|a: u32, b| a + b);
+        // A kernel thread of the library's may find the end, too.
+        while !code.begun.load(SeqCst) {
+            let waits = Waits(code.clone());
+            let same = Op::new(move |a: u32, b| {
+                let _ = &waits;
+                a + b
+            });
+            // Without a handle, it goes on by itself: its last owner is the thread that ends it.
+            drop(first.allreduce(vec![1u32], &same).start().unwrap());
+            drop(same);
+            let _other = second.allreduce(vec![1u32], &sum).start().unwrap();
+            find_ends(&session);
+        }
+    };
+    unwound_in_a_collective(test, work, || ());
 }
 
 #[test]

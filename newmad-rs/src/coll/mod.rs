@@ -41,6 +41,7 @@ pub(crate) mod shared;
 mod simulator;
 mod straight;
 mod task;
+mod unwinding;
 
 pub use algo::choose::algorithms;
 pub use buffers::{Buffer, BufferMut, Buffers, Bytes, One, Two};

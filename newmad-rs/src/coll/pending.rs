@@ -25,6 +25,7 @@ use crate::coll::run::{Run, Waits};
 use crate::coll::shared;
 use crate::coll::straight::{self, Walk};
 use crate::coll::task::Task;
+use crate::coll::unwinding;
 use crate::error::Error;
 use crate::session::Inner;
 use crate::strategy::selection::check_caller;
@@ -50,7 +51,11 @@ impl Group {
             Some(series) => (context.series_tag(series), false),
         };
         // SAFETY: the caller's promise.
-        Ok(unsafe { self.begin((plan, 0, &[]), next, operator, memory, Waits::Later(kept)) })
+        let run = unsafe { self.begin((plan, 0, &[]), next, operator, memory, Waits::Later(kept)) };
+        let borrowed = Borrowed(&run);
+        unwinding::go_on();
+        std::mem::forget(borrowed);
+        Ok(run)
     }
 
     fn choose(&self, task: &Task, operator: Option<&Operator>) -> Algorithm {
@@ -306,6 +311,7 @@ impl<R> Pending<R> {
         }
         if self.begun.elapsed() > PATIENCE && !self.listens.swap(true, Relaxed) {
             self.run.listen();
+            unwinding::go_on();
         }
         end.is_done()
     }
@@ -374,6 +380,7 @@ impl<R> Future for Pending<R> {
         }
         if !self.listens.swap(true, Relaxed) {
             self.run.listen();
+            unwinding::go_on();
         }
         Poll::Pending
     }

@@ -38,6 +38,7 @@ use crate::coll::memory::{Memory, Places};
 use crate::coll::operator::Operator;
 use crate::coll::plan::{Action, Plan, Progress};
 use crate::coll::scratch::Scratch;
+use crate::coll::unwinding;
 use crate::engine::call_gate::Deferred;
 use crate::gate::absence::Waiting;
 use crate::request::{ANY_SOURCE, Request};
@@ -62,7 +63,7 @@ pub(crate) struct Run {
     /// A thread waits for it, or will at once.
     awaited: AtomicBool,
     pub(super) outcome: OnceLock<Result<(), Failure>>,
-    /// What a panicking operator said.
+    /// What a panicking operator said. A thread that was unwound in one keeps that for itself.
     pub(super) panic: KernelMutex<Option<Box<dyn Any + Send>>>,
     /// Buffers that the program has given up until the end.
     pub(super) kept: KernelMutex<Option<Box<dyn Any + Send>>>,
@@ -143,36 +144,64 @@ std::thread_local! {
     static AGENDA: RefCell<Option<Vec<Arc<Run>>>> = const { RefCell::new(None) };
 }
 
+/// The kernel thread's agenda, while it is at a run. Dropped, by unwinding too, it has the thread carry the others on.
+struct Agenda;
+
+impl Agenda {
+    /// `None`: the thread is at a run already.
+    fn open() -> Option<Agenda> {
+        let opens = AGENDA.with_borrow_mut(|agenda| {
+            let opens = agenda.is_none();
+            agenda.get_or_insert_default();
+            opens
+        });
+        opens.then(|| Agenda)
+    }
+
+    /// Leaves the run to the agenda; false if there is none.
+    fn add(run: &Arc<Run>) -> bool {
+        AGENDA
+            .with_borrow_mut(|agenda| agenda.as_mut().map(|runs| runs.push(run.clone())).is_some())
+    }
+
+    /// The next run; when there is none, the agenda is closed.
+    fn next() -> Option<Arc<Run>> {
+        AGENDA.with_borrow_mut(|agenda| {
+            let next = agenda.as_mut().and_then(Vec::pop);
+            if next.is_none() {
+                *agenda = None;
+            }
+            next
+        })
+    }
+}
+
+impl Drop for Agenda {
+    fn drop(&mut self) {
+        while let Some(run) = Agenda::next() {
+            run.work.delegate(GO);
+            let_go(run);
+        }
+    }
+}
+
+/// Drops a count of the run. The last owner drops the program's buffers and operator: their panic is reported, but must not
+/// leave the agenda behind, for this thread would carry no other run on.
+fn let_go(run: Arc<Run>) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(run))) {
+        unwinding::keep(panic);
+    }
+}
+
 /// Carries on, now or, if this is called in the middle of another one, afterwards: else a thread would go deeper and
 /// deeper into its stack, as the messages that it starts find the ends of others.
 fn carry_on(run: Arc<Run>) {
-    let first = AGENDA.with_borrow_mut(|agenda| match agenda {
-        Some(runs) => {
-            runs.push(run.clone());
-            false
-        }
-        None => {
-            *agenda = Some(Vec::new());
-            true
-        }
-    });
-    if !first {
+    if Agenda::add(&run) {
         return;
     }
-    let mut next = Some(run);
-    while let Some(run) = next {
-        run.go();
-        // The last owner drops the program's buffers and operator. Their panic is reported, but must not leave the
-        // agenda behind: this thread would carry no other run on.
-        let _ = catch_unwind(AssertUnwindSafe(|| drop(run)));
-        next = AGENDA.with_borrow_mut(|agenda| match agenda.as_mut().and_then(Vec::pop) {
-            None => {
-                *agenda = None;
-                None
-            }
-            some => some,
-        });
-    }
+    run.go();
+    let_go(run);
+    unwinding::go_on();
 }
 
 impl Deferred for Run {
@@ -183,7 +212,7 @@ impl Deferred for Run {
 
 impl Member for Run {
     fn fail(&self) {
-        self.work.delegate(FAIL);
+        self.delegate(FAIL);
     }
 
     fn is_over(&self) -> bool {
@@ -272,12 +301,18 @@ impl Run {
 
     /// Begins, or goes on.
     pub(super) fn go(&self) {
-        self.work.delegate(GO);
+        self.delegate(GO);
     }
 
     /// From now on it hears of the failures of others.
     pub(crate) fn listen(&self) {
-        self.work.delegate(LISTEN);
+        self.delegate(LISTEN);
+    }
+
+    /// Has it done, by this thread or the one that is at the run. No other run is carried on before this one is let go of.
+    fn delegate(&self, bits: u64) {
+        let _agenda = Agenda::open();
+        self.work.delegate(bits);
     }
 
     pub(crate) fn session(&self) -> &Inner {
@@ -291,6 +326,7 @@ impl Run {
         end: &Completion,
         looking: Option<(Looking<'_>, Option<Waiting<'_>>)>,
     ) {
+        unwinding::go_on(); // the run may have been begun by this thread
         let _open = self.context.session.waits();
         self.awaited.store(true, Relaxed);
         if looking.is_none() {
@@ -329,8 +365,10 @@ impl Run {
             self.told.complete();
             let waker = self.waker.lock().take();
             if let Some(waker) = waker {
-                // Its panic is reported, and unwinds no thread that carries the run on.
-                let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
+                // Its panic is reported, and unwinds no thread in the middle of a run.
+                if let Err(panic) = catch_unwind(AssertUnwindSafe(|| waker.wake())) {
+                    unwinding::keep(panic);
+                }
             }
         }
     }
@@ -412,7 +450,8 @@ impl Work {
                 let combined =
                     unsafe { self.places.combine(self.operator.as_ref(), left, right, keep) };
                 if let Err(panic) = combined {
-                    *run.panic.lock() = Some(panic);
+                    // The waiter's panic, unless it is the unwinding of this thread.
+                    *run.panic.lock() = unwinding::keep(panic);
                     self.failed = true;
                 }
                 self.progress.ended(&self.plan, step);
@@ -529,7 +568,10 @@ impl Work {
             return false;
         }
         let rest = run.clone();
-        let task = TaskBuilder::new().name("collective").submit_once(manager, move || rest.go());
+        let task = TaskBuilder::new().name("collective").submit_once(manager, move || {
+            rest.go();
+            unwinding::go_on();
+        });
         self.task = task.ok();
         self.task.is_some()
     }

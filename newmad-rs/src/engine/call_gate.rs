@@ -69,8 +69,19 @@ fn is_same<W>(one: &Arc<dyn Deferred>, other: &Arc<W>) -> bool {
     Arc::as_ptr(one).cast::<()>() == Arc::as_ptr(other).cast()
 }
 
+/// Resumes all, also when the code of one waits and the thread is unwound there.
 fn resume(deferred: Vec<Arc<dyn Deferred>>) {
-    deferred.into_iter().for_each(Deferred::resume);
+    let mut rest = Rest(deferred.into_iter());
+    rest.0.by_ref().for_each(Deferred::resume);
+}
+
+/// Work that is resumed when this is dropped.
+struct Rest(std::vec::IntoIter<Arc<dyn Deferred>>);
+
+impl Drop for Rest {
+    fn drop(&mut self) {
+        self.0.by_ref().for_each(Deferred::resume);
+    }
 }
 
 impl CallGate {
