@@ -128,6 +128,9 @@ impl CallbackRequest {
         };
         if listed {
             manager.ensure_watched();
+        } else {
+            // SAFETY: over, and `then` is not called: it is the caller's.
+            unsafe { this.as_ref().engine.watch_held_back(manager) };
         }
         !listed
     }

@@ -20,6 +20,8 @@ pub(super) struct Doorbells {
     bells: Box<[Arc<Bell>]>,
     /// Those of the rails.
     ready: Box<[Arc<Ready>]>,
+    /// Those of the rails whose drivers may hold bytes back.
+    holding: Box<[Arc<Ready>]>,
     fd: Option<RawFd>,
     /// Every rail has a doorbell.
     everywhere: bool,
@@ -54,7 +56,9 @@ impl Doorbells {
                 sys::watch(all, own, libc::EPOLLIN, index as u64)?;
             }
         }
-        Ok(Doorbells { bells, ready, fd, everywhere, interrupt, _epoll: epoll })
+        let sockets = rails.iter().filter(|rail| rail.driver.calls_the_kernel());
+        let holding = sockets.filter_map(|rail| rail.driver.ready().cloned()).collect();
+        Ok(Doorbells { bells, ready, holding, fd, everywhere, interrupt, _epoll: epoll })
     }
 
     /// Whether no rail has a doorbell: all of them are sockets.
@@ -72,6 +76,12 @@ impl Doorbells {
     /// Whether peers can interrupt a thread of this process, over whichever rail they send.
     pub(super) fn can_interrupt(&self) -> bool {
         self.interrupt
+    }
+
+    /// Whether a driver holds bytes back until the descriptor is readable.
+    #[inline]
+    pub(super) fn hold_back(&self) -> bool {
+        self.holding.iter().any(|ready| ready.holds_back())
     }
 
     /// Whom peers signal instead of ringing, from the next time on that they are asked.

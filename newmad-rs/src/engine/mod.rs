@@ -400,7 +400,7 @@ impl Engine {
             };
             // SAFETY: the caller's promise.
             match unsafe { self.begin(request, begun) } {
-                Some(None) => return,
+                Some(None) => return self.watch_held_back(manager),
                 Some(Some(spell)) => {
                     manager.ensure_watched();
                     return self.covered.set(spell);
@@ -410,6 +410,16 @@ impl Engine {
             }
         }
         if silenced || !asked.is_finished() {
+            self.have_watched(manager);
+        } else {
+            self.watch_held_back(manager);
+        }
+    }
+
+    /// Has a thread watch when a driver holds bytes back: the request that sent them may be over.
+    #[inline]
+    pub(crate) fn watch_held_back(&self, manager: &Manager) {
+        if self.doorbells.hold_back() {
             self.have_watched(manager);
         }
     }

@@ -47,12 +47,15 @@ unsafe impl Source for Engine {
         // In this order: what is in neither place of the first is counted by now.
         self.signals.submissions.is_pending()
             || self.signals.outstanding.load(Ordering::Relaxed) != 0
+            || self.doorbells.hold_back()
     }
 
     #[inline]
     fn unattended(&self) -> bool {
         // In this order, as above.
-        self.signals.submissions.is_pending() || self.signals.is_unattended()
+        self.signals.submissions.is_pending()
+            || self.signals.is_unattended()
+            || self.doorbells.hold_back()
     }
 
     fn fd(&self) -> Option<RawFd> {

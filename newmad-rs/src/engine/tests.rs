@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 use marcel::{Mode, Runtime};
 use pioman::{Manager, Source};
+use rustix::net::sockopt;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::engine::Engine;
 use crate::gate::ranks::Ranks;
-use crate::net::AnyDriver;
-use crate::net::Rings;
+use crate::net::{AnyDriver, Driver, Rings};
 use crate::proto::core::Core;
 use crate::raw::{Memory, RawRequest};
 use crate::request::Request;
@@ -578,4 +578,57 @@ fn who_waits_for_the_engine_does_not_burn_a_core() {
     });
     assert!(used < HELD / 4, "{used:?}");
     close(a, b);
+}
+
+/// A session with a link over TCP, of whose small packets the kernel takes a few thousand bytes, and the link's other end.
+fn over_a_narrow_link() -> (Session, [std::net::TcpStream; 2]) {
+    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    // Inherited by what is accepted, before the connection has a window.
+    sockopt::set_socket_recv_buffer_size(&listener, 4096).unwrap();
+    let connect = || {
+        let near = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        sockopt::set_socket_send_buffer_size(&near, 4096).unwrap();
+        near.set_nonblocking(true).unwrap();
+        (near.into(), listener.accept().unwrap().0)
+    };
+    let ((small, far_small), (large, far_large)) = (connect(), connect());
+    let link = crate::net::tcp::connect::link(1, vec![small, large]).unwrap();
+    let manager = Manager::builder().mode(Mode::Smp).build().unwrap();
+    (Session::over_tcp(link, &manager).unwrap(), [far_small, far_large])
+}
+
+/// Sends a message of which the kernel takes a part, and reads it at the other end while no thread is in the session. (Its
+/// tail stayed until a tick of the connection manager's.)
+fn the_tail_leaves_without_a_call(send: impl FnOnce(&Session, Vec<u8>)) {
+    const LEN: usize = 60_000;
+    let (session, [mut far, _far_large]) = over_a_narrow_link();
+    let session = std::mem::ManuallyDrop::new(session); // a test that fails does not wait for its peer
+    let engine = &session.inner().engine;
+    send(&session, vec![7; LEN]);
+    assert!(!engine.with(|core| core.gates.rails[0].driver.is_flushed(1)), "it has left at once");
+    far.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let mut bytes = vec![0; LEN];
+    std::io::Read::read_exact(&mut far, &mut bytes).expect("the tail does not leave");
+    assert!(bytes.iter().filter(|&&byte| byte == 7).count() > LEN - 100);
+    engine.with(|core| core.fail_peer(1, Cause::Vanished));
+    drop(std::mem::ManuallyDrop::into_inner(session));
+}
+
+#[test]
+fn the_tail_of_a_message_that_was_sent_at_once_leaves_without_a_call() {
+    the_tail_leaves_without_a_call(|session, data| session.send(1, 1, &data).unwrap());
+}
+
+#[test]
+fn the_tail_of_a_message_whose_request_is_over_leaves_without_a_call() {
+    the_tail_leaves_without_a_call(|session, data| {
+        session.isend(1, 1, data).unwrap().wait().unwrap();
+    });
+}
+
+#[test]
+fn the_tail_of_a_message_whose_end_calls_a_function_leaves_without_a_call() {
+    the_tail_leaves_without_a_call(|session, data| {
+        session.isend(1, 1, data).unwrap().on_done(|result| drop(result.unwrap()));
+    });
 }

@@ -41,13 +41,15 @@ const BATCH: usize = 64;
 pub(crate) struct Ready {
     epoll: OwnedFd,
     bits: Bits,
+    holds_back: AtomicBool,
 }
 
 #[cfg(not(loom))]
 impl Ready {
     /// For descriptors with numbers below `descriptors`.
     pub(crate) fn new(descriptors: usize) -> Result<Ready, Error> {
-        Ok(Ready { epoll: sys::epoll()?, bits: Bits::new(descriptors * EACH) })
+        let (epoll, bits) = (sys::epoll()?, Bits::new(descriptors * EACH));
+        Ok(Ready { epoll, bits, holds_back: AtomicBool::new(false) })
     }
 
     /// The descriptor to sleep on.
@@ -95,6 +97,20 @@ impl Ready {
                 return any;
             }
         }
+    }
+
+    /// The driver has accepted bytes for which its sockets have no room yet, or has none of these any more. A watched socket
+    /// makes the descriptor readable when it has room. The lock holder alone says so.
+    pub(crate) fn set_holds_back(&self, does: bool) {
+        if self.holds_back() != does {
+            self.holds_back.store(does, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether the driver has such bytes: no request need stand for them.
+    #[inline]
+    pub(crate) fn holds_back(&self) -> bool {
+        self.holds_back.load(Ordering::Relaxed)
     }
 
     /// Whether another thread has collected something.

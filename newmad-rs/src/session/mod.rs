@@ -269,6 +269,7 @@ impl Session {
         unsafe {
             self.inner.engine.submit_then_wait(pointer, &self.inner.manager);
             self.inner.engine.wait(pointer, &self.inner.manager);
+            self.inner.engine.watch_held_back(&self.inner.manager);
             pointer.as_ref().result()
         }
     }
@@ -289,6 +290,7 @@ impl Session {
         let both = [NonNull::from(receive), NonNull::from(send)];
         // SAFETY: the requests stay on this stack until both are over, by return or by unwinding.
         unsafe { self.inner.engine.submit_and_wait_for_all(both, &self.inner.manager) };
+        self.inner.engine.watch_held_back(&self.inner.manager);
         Ok(())
     }
 
@@ -416,7 +418,11 @@ impl Inner {
     /// As [`Engine::send_now`], of this rank.
     #[inline]
     pub(crate) fn send_now(&self, to: u32, tag: u64, data: &[u8]) -> bool {
-        self.engine.send_now(self.mine, to, tag, data)
+        let sent = self.engine.send_now(self.mine, to, tag, data);
+        if sent {
+            self.engine.watch_held_back(&self.manager);
+        }
+        sent
     }
 
     /// The rank has failed, and with it the process: see [`crate::run_ranks`].

@@ -251,4 +251,24 @@ impl Session {
             })
             .collect()
     }
+
+    /// Process 0 of two, with a link over TCP whose other end is a test's. No connection manager ticks.
+    #[cfg(test)]
+    pub(crate) fn over_tcp(
+        link: crate::net::tcp::Peer,
+        manager: &Arc<Manager>,
+    ) -> Result<Session, Error> {
+        let settings = Settings::read()?;
+        let driver = crate::net::tcp::Tcp::new((0..2).map(|_| None).collect())?;
+        let place = Place { process: 0, ranks: Ranks::one_each(2), threshold: 64 << 10 };
+        let connect = |core: &mut Core<AnyDriver>| {
+            core.attach(0, 1, |driver| drop(driver.install(1, crate::net::Link::Tcp(link))));
+        };
+        let boot = Shared::new(Box::new(Alone::default()));
+        let shared = (manager.clone(), boot.clone());
+        let drivers = vec![AnyDriver::Tcp(Box::new(driver))];
+        let (mut sessions, _) = start(place, drivers, &settings, shared, connect)?;
+        sessions[0].inner.ends_with(Ending::Alone(boot));
+        sessions.pop().ok_or(Error::Closed)
+    }
 }

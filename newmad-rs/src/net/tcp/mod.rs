@@ -73,22 +73,28 @@ impl Driver for Tcp {
         } else {
             self.readiness.look_around(&mut self.peers);
         }
-        let mut any = false;
+        let (mut any, mut holds_back) = (false, false);
         for peer in self.peers.iter_mut().flatten() {
             if alone {
                 peer.readable();
             }
             if peer.small.backlog() {
                 any |= peer.small.flush();
+                holds_back |= peer.holds_back();
             }
         }
+        self.readiness.ready().set_holds_back(holds_back);
         any
     }
 
     #[inline]
     fn post_small(&mut self, to: u32, header: &Header, parts: &[Span]) -> bool {
         let Some(peer) = self.peer(to) else { return false };
-        peer.small.post(header, parts)
+        let posted = peer.small.post(header, parts);
+        if peer.holds_back() {
+            self.readiness.ready().set_holds_back(true);
+        }
+        posted
     }
 
     #[inline]

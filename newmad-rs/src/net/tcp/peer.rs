@@ -20,6 +20,12 @@ impl Peer {
         self.small.socket.is_some()
     }
 
+    /// Whether a part of a small packet waits for room. A piece on the large track has a request that waits.
+    #[inline]
+    pub(super) fn holds_back(&self) -> bool {
+        self.small.backlog() && self.is_connected()
+    }
+
     #[inline]
     pub(super) fn readable(&mut self) {
         self.small.ready = true;
