@@ -16,6 +16,7 @@ use newmad::Cause;
 use newmad::tolerance::{Agreement, Contribution, Decision};
 
 use super::context::Offer;
+use super::making::Making;
 use super::registry::Told;
 use super::{Comm, Parts, TAG_UB, bad_tag};
 use crate::error::Fault;
@@ -49,7 +50,28 @@ pub(super) struct EndsWithComm<'a> {
 
 impl Drop for EndsWithComm<'_> {
     fn drop(&mut self) {
-        self.comm.making.lock().retain(|group| !Arc::ptr_eq(group, &self.group));
+        let is_it = |making: &Making| matches!(making, Making::Group(group) if Arc::ptr_eq(group, &self.group));
+        self.comm.making.lock().retain(|making| !is_it(making));
+    }
+}
+
+/// Messages that end when the communicator is revoked: see [`Comm::end_messages_with_this`].
+pub(super) struct MessagesEndWithComm<'a> {
+    comm: &'a Comm,
+    session: newmad::Session,
+    tag: newmad::Tag,
+}
+
+impl Drop for MessagesEndWithComm<'_> {
+    fn drop(&mut self) {
+        let is_it =
+            |making: &Making| matches!(making, Making::Messages(_, tag) if *tag == self.tag);
+        let mut making = self.comm.making.lock();
+        making.retain(|making| !is_it(making));
+        // Under the lock: a revocation has ended them by now, or does not find them.
+        if self.comm.is_revoked() {
+            self.session.lift_revoked(self.tag);
+        }
     }
 }
 
@@ -193,7 +215,8 @@ impl Comm {
         let making = self.making.lock();
         let kept = [&self.collectives, &self.union, &self.checking];
         let kept = kept.into_iter().filter_map(|group| group.get());
-        kept.chain(making.iter().map(|group| &**group)).for_each(newmad::coll::Group::revoke);
+        kept.for_each(newmad::coll::Group::revoke);
+        making.iter().for_each(Making::end);
     }
 
     /// # Errors
@@ -217,9 +240,27 @@ impl Comm {
         let mut making = self.making.lock();
         // A revocation that comes later finds it in the list.
         self.check_not_revoked()?;
-        making.push(group.clone());
+        making.push(Making::Group(group.clone()));
         drop(making);
         Ok(EndsWithComm { comm: self, group })
+    }
+
+    /// Receives with this tag, which a call makes for itself, end when the communicator is revoked.
+    ///
+    /// # Errors
+    /// The communicator is revoked.
+    pub(super) fn end_messages_with_this(
+        &self,
+        session: &newmad::Session,
+        tag: u64,
+    ) -> Result<MessagesEndWithComm<'_>, Fault> {
+        let tag = newmad::Tag { value: tag, mask: !0 };
+        let mut making = self.making.lock();
+        // A revocation that comes later finds them in the list.
+        self.check_not_revoked()?;
+        making.push(Making::Messages(session.clone(), tag));
+        drop(making);
+        Ok(MessagesEndWithComm { comm: self, session: session.clone(), tag })
     }
 
     /// The fault of a call with this tag: the communicator is revoked, or there is no such tag.

@@ -163,7 +163,13 @@ pub(crate) fn create(
         Ok(Some(Bridge { circle, remote, tag }))
     };
     let side = LocalSide { members: local.coll_group()?, group: local.group.clone(), leader };
-    join(side, bridge(), local.errhandler())
+    let bridge = bridge();
+    // The leader waits for the other one beside its own side.
+    let _ends = match &bridge {
+        Ok(Some(bridge)) => Some(local.end_messages_with_this(&bridge.circle.session, bridge.tag)?),
+        _ => None,
+    };
+    join(side, bridge, local.errhandler())
 }
 
 /// Makes a communicator of a group's processes, which call this with the same name.

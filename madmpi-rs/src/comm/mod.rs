@@ -25,6 +25,7 @@ pub(crate) mod failures;
 mod hints;
 pub(crate) mod inter;
 pub(crate) mod kinds;
+mod making;
 mod registry;
 mod series;
 pub(crate) mod topology;
@@ -83,7 +84,7 @@ pub(crate) struct Comm {
     union: OnceLock<newmad::coll::Group>,
     checking: OnceLock<newmad::coll::Group>,
     /// Groups that a call makes for itself and a revocation ends. The lock is held while one of the three above is made.
-    making: KernelMutex<Vec<Arc<newmad::coll::Group>>>,
+    making: KernelMutex<Vec<making::Making>>,
     numbers: Arc<series::Numbers>,
     /// Tags of programs are below this: [`TAG_UB`] and one, and 0 once the communicator is revoked.
     tags: AtomicU32,
