@@ -400,6 +400,7 @@ impl Engine {
             };
             // SAFETY: the caller's promise.
             match unsafe { self.begin(request, begun) } {
+                Some(None) if !asked.is_finished() => return,
                 Some(None) => return self.watch_held_back(manager),
                 Some(Some(spell)) => {
                     manager.ensure_watched();

@@ -81,12 +81,18 @@ impl<D: Driver> Core<D> {
                 break;
             }
             // Between two pieces of a copy other threads have the engine, or what they have submitted begins.
-            if self.signals.callers.load(Ordering::Relaxed) > 0 {
+            if did && self.is_asked_for() {
                 break;
             }
             any |= self.drain();
         }
         any
+    }
+
+    /// Whether other threads wait for the engine.
+    #[inline]
+    fn is_asked_for(&self) -> bool {
+        self.signals.callers.load(Ordering::Relaxed) > 0
     }
 
     /// Whether there is something to be done that no event has to bring: copies, and what waits to be sent.
@@ -158,6 +164,9 @@ impl<D: Driver> Core<D> {
             }
             self.gates.rails.iter_mut().for_each(|rail| rail.driver.look_at_all());
             let more = self.progress();
+            if !self.copies.is_empty() && self.is_asked_for() {
+                return false;
+            }
             if !more && !self.signals.starved.load(Ordering::Relaxed) {
                 return true;
             }

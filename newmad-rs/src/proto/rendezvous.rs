@@ -62,7 +62,8 @@ impl<D: Driver> Core<D> {
         let usual =
             || Kind::of(request.total.get()).is_none_or(|kind| pace.usual(kind) == Way::Fragments);
         // The receive may have matched before this side announced its own message.
-        let crosses = self.crossing.is_expected() || self.table.has_long_sends();
+        let crosses =
+            self.crossing.is_expected() || request.op == Op::Recv && self.table.has_long_sends();
         // What is measured goes the way that was chosen.
         !crosses && !pace.measures(request.id.get()) && usual()
     }

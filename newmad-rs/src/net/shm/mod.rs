@@ -181,7 +181,8 @@ impl Shm {
     /// Owes that peer a ring. `comes`: it is about to look.
     fn owes(&mut self, rank: u32, comes: bool) {
         if let Some(peer) = self.peer(rank) {
-            peer.owed.get_or_insert_with(|| Owed::new(now_ns(), comes)).comes |= comes;
+            let now = now_ns();
+            peer.owed.get_or_insert_with(|| Owed::new(now, comes)).again(now, comes);
             self.bell.set_owes(true);
         }
     }

@@ -31,6 +31,14 @@ impl Owed {
         Owed { first_ns: now_ns, since_ns: now_ns, last_ns: now_ns, returns: 0, comes }
     }
 
+    /// The peer was told something since, and is about to look, if `comes`.
+    pub(super) fn again(&mut self, now_ns: u64, comes: bool) {
+        if comes && !self.comes {
+            let first_ns = self.first_ns;
+            *self = Owed { first_ns, ..Owed::new(now_ns, true) };
+        }
+    }
+
     /// At a look: whether this side has looked for long, or often, enough to be taken for one that waits.
     pub(super) fn is_due(&mut self, now_ns: u64) -> bool {
         if now_ns.saturating_sub(self.last_ns) > LOOKS_NS {

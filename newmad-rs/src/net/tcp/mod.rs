@@ -69,7 +69,10 @@ impl Driver for Tcp {
     fn begin(&mut self) -> bool {
         let alone = self.readiness.alone;
         if alone {
-            self.readiness.polled_again(&self.peers);
+            // A sleeper may watch for room.
+            if !self.readiness.ready().holds_back() {
+                self.readiness.polled_again(&self.peers);
+            }
         } else {
             self.readiness.look_around(&mut self.peers);
         }

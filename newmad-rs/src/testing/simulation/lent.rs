@@ -67,3 +67,29 @@ fn a_long_copy_keeps_other_threads_from_the_engine_for_no_more_than_a_piece() {
     assert!(sent.is_finished() && short.is_finished() && submitted.is_finished());
     assert_eq!((received.message(), word), (vec![1; LEN], [7]));
 }
+
+/// Rounds pass for a copy that is to begin, while another thread waits for the engine: a thread that is about to sleep is told
+/// that there is more to do, and no other look has to bring the copy.
+#[test]
+fn a_copy_that_is_to_begin_is_not_left_by_a_thread_that_is_about_to_sleep() {
+    use std::sync::atomic::Ordering;
+    const LEN: usize = 1 << 20;
+    let world = World::new(1, Nature { copies: true, copy: usize::MAX, ..USUAL });
+    let (mut cores, how) = (world.pair(), How { waits: true, spread: 0 });
+    world.network.lock().unwrap().waiters = Some(Vec::new());
+    let sent = Asked::send(&mut cores[0], (1, 0), vec![1; LEN]);
+    let received = Asked::recv_with(&mut cores[1], (0, 0), LEN, how, |request| request);
+    cores[0].progress();
+    cores[1].signals.callers.store(1, Ordering::Relaxed);
+    cores[1].grace = 8;
+    let has_copied = |core: &Core<Virtual>| core.copies.is_empty() && received.is_finished();
+    let mut looks = 0;
+    while !cores[1].settle(1) {
+        looks += 1;
+        assert!(looks < 100, "it never may sleep");
+    }
+    assert!(has_copied(&cores[1]), "it sleeps after {looks} looks");
+    settle(&mut cores);
+    assert!(sent.is_finished());
+    assert_eq!(received.message(), vec![1; LEN]);
+}
