@@ -27,6 +27,7 @@ use std::sync::atomic::Ordering;
 use crate::coll::algo::choose::Choices;
 use crate::coll::context::{Context, GIVEN, Groups, ID_BITS};
 use crate::coll::failure::Failure;
+use crate::coll::unwinding;
 use crate::error::Error;
 use crate::session::{Inner, Session};
 
@@ -166,6 +167,7 @@ impl Group {
     /// other members are not told: [`Session::revoke`] does that.
     pub fn revoke(&self) {
         self.context.revoke(Failure::Context);
+        unwinding::go_on();
     }
 
     fn child(&self, kind: u64, colour: u64, members: &[u32], number: u32) -> Result<Group, Error> {

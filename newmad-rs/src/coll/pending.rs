@@ -21,6 +21,7 @@ use crate::coll::group::Group;
 use crate::coll::memory::Memory;
 use crate::coll::operator::Operator;
 use crate::coll::plan::Plan;
+use crate::coll::revoke::GivesUp;
 use crate::coll::run::{Run, Waits};
 use crate::coll::shared;
 use crate::coll::straight::{self, Walk};
@@ -161,15 +162,21 @@ impl Group {
         {
             let fits = shared::fits(task, self.size(), operator, board.crowded);
             if board.lends && shared::is_lent(task, operator, in_place, (fits, board.crowded)) {
+                let gives_up = GivesUp(&self.context);
                 // SAFETY: the caller's promise.
-                board.lends = unsafe { self.read_lent(board, task, operator, &memory, in_place)? };
+                let is_read = unsafe { self.read_lent(board, task, operator, &memory, in_place) };
+                std::mem::forget(gives_up);
+                board.lends = is_read?;
                 if board.lends {
                     return Ok(());
                 }
                 passed = true;
             } else if fits {
+                let gives_up = GivesUp(&self.context);
                 // SAFETY: the caller's promise.
-                return unsafe { self.exchange(board, task, operator, &memory, in_place) };
+                let result = unsafe { self.exchange(board, task, operator, &memory, in_place) };
+                std::mem::forget(gives_up);
+                return result;
             }
         }
         let plan = self.plan(task, self.choose(task, operator), operator, &memory, in_place)?;

@@ -55,6 +55,15 @@ impl Context {
     }
 }
 
+/// Part of a collective that the others wait for: if it unwinds, this member has given up.
+pub(super) struct GivesUp<'a>(pub(super) &'a Context);
+
+impl Drop for GivesUp<'_> {
+    fn drop(&mut self) {
+        self.0.revoke(Failure::Abandoned);
+    }
+}
+
 /// A receive of nothing, for whatever comes with these tags.
 fn anything((tag, mask): (u64, u64)) -> Request {
     let nothing = std::ptr::slice_from_raw_parts_mut(NonNull::dangling().as_ptr(), 0);

@@ -348,6 +348,7 @@ impl Run {
             return;
         }
         self.listen();
+        unwinding::go_on();
         manager.wait_prepared(end, Hint::Long, None, &before_sleep);
     }
 

@@ -128,6 +128,27 @@ pub(super) fn label(kind: u64, more: u64, len: usize) -> u64 {
     kind << 60 | (more & 63) << 54 | len as u64 & LENGTH
 }
 
+/// The kind of a sheet that its owner has taken back.
+const TAKEN_BACK: u64 = 15;
+
+/// What the label of such a sheet says: why its owner has given up.
+pub(super) fn taken_back(why: Option<Failure>) -> u64 {
+    let more = match why {
+        Some(Failure::Context) => 2,
+        why => u64::from(why.is_some_and(Failure::is_of_gone)),
+    };
+    label(TAKEN_BACK, more, 0)
+}
+
+/// Why that member has given up, if it has taken a sheet back with this label.
+fn given_up(shown: u64, by: u32) -> Option<Failure> {
+    let why =
+        |more: u64, failure: Failure| (shown == label(TAKEN_BACK, more, 0)).then_some(failure);
+    why(2, Failure::Context)
+        .or_else(|| why(1, Failure::Revoked { by, gone: true }))
+        .or_else(|| why(0, Failure::Revoked { by, gone: false }))
+}
+
 /// The length in a label.
 pub(super) fn labelled(label: u64) -> usize {
     (label & LENGTH) as usize
@@ -256,8 +277,9 @@ impl Group {
         match ended {
             Ended::Error(error) => Err(error),
             Ended::Failed(failure) => {
+                let before = self.context.failure.get().map(|failure| failure.of_another());
                 self.context.revoke(failure);
-                Err(failure.error())
+                Err(before.unwrap_or(failure).error())
             }
             Ended::Panicked(panic) => {
                 self.context.revoke(Failure::Panicked);
@@ -403,7 +425,8 @@ impl Exchange<'_> {
     }
 
     fn label(&self, rank: usize) -> u64 {
-        label(self.kind, 0, self.whole(rank))
+        let element = self.operator.map_or(0, |operator| operator.element as u64);
+        label(self.kind, element, self.whole(rank))
     }
 
     /// Shows parts of the contribution to the others, one behind the other.
@@ -438,9 +461,14 @@ impl Exchange<'_> {
         }
         let mut all_came = u64::MAX;
         for (rank, member) in self.others() {
-            self.group
-                .wait_for(self.board, rank, |words| words.has_come_to(member.base + after))?;
-            all_came = all_came.min(member.place.words().come() - member.base);
+            let words = member.place.words();
+            let mut come = words.come();
+            if come < member.base + after {
+                self.group
+                    .wait_for(self.board, rank, |words| words.has_come_to(member.base + after))?;
+                come = words.come();
+            }
+            all_came = all_came.min(come - member.base);
         }
         self.board.all_came = all_came;
         Ok(())
@@ -454,17 +482,18 @@ impl Exchange<'_> {
     fn take(&self, rank: usize) -> Result<*const u8, Ended> {
         let member = &self.board.members[rank];
         let number = member.base + self.number;
-        let there = |words: &Words<'_>| words.is_shown(number) || words.has_come_to(number);
+        let there = |words: &Words<'_>| words.is_shown(number) || words.has_passed(number);
         self.group.wait_for(self.board, rank, there)?;
-        let (from, expected) = (self.group.members()[rank], self.whole(rank));
-        if !member.place.words().is_shown(number) {
-            // It has come, and does something else.
-            return Err(Ended::Failed(Failure::Mismatch { from, expected, found: 0 }));
-        }
+        let is_shown = member.place.words().is_shown(number);
         let label = member.place.label(number).load(Relaxed);
-        if label != self.label(rank) {
-            let found = labelled(label);
-            return Err(Ended::Failed(Failure::Mismatch { from, expected, found }));
+        if !is_shown || label != self.label(rank) {
+            let from = self.group.members()[rank];
+            let failure = given_up(label, from).unwrap_or_else(|| {
+                // It does something else.
+                let found = if is_shown { labelled(label) } else { 0 };
+                Failure::Mismatch { from, expected: self.whole(rank), found }
+            });
+            return Err(Ended::Failed(failure));
         }
         Ok(member.place.bytes(number).cast::<u8>().as_ptr())
     }

@@ -16,6 +16,7 @@
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::Ordering::Relaxed;
 
 use pioman::Point;
 
@@ -24,7 +25,7 @@ use crate::coll::failure::Failure;
 use crate::coll::group::Group;
 use crate::coll::memory::Memory;
 use crate::coll::operator::{Operator, as_bytes, as_bytes_mut};
-use crate::coll::shared::exchange::{kind, label, labelled};
+use crate::coll::shared::exchange::{kind, label, labelled, taken_back};
 use crate::coll::task::{Blocks, Task};
 use crate::error::Error;
 use crate::net::segment::board::Place;
@@ -55,15 +56,21 @@ const PIECE: usize = 1 << 20;
 /// The kind of the short exchanges, which no operation of the program has.
 const LENDING: u64 = 11;
 
-/// Takes back what a member has shown of a number, unless it has heard of all the others.
-struct Retract {
+/// Takes back what a member has shown of a number, unless it has heard of all the others, and says why.
+struct Retract<'a> {
+    group: &'a Group,
     place: Place,
     number: u64,
 }
 
-impl Drop for Retract {
+impl Drop for Retract<'_> {
     fn drop(&mut self) {
-        self.place.words().retract(self.number);
+        let words = self.place.words();
+        if words.is_shown(self.number) {
+            let why = taken_back(self.group.context.failure.get().copied());
+            self.place.label(self.number).store(why, Relaxed);
+            words.retract(self.number);
+        }
     }
 }
 
@@ -76,8 +83,10 @@ pub(in crate::coll) fn is_lent(
 ) -> bool {
     match task {
         Task::Allreduce { len } => {
-            let sheets_are_better = fits && (crowded || *len < COMBINED);
-            !sheets_are_better && operator.is_some_and(|operator| operator.element <= CHUNK)
+            let sheets_are_better = fits && crowded;
+            *len >= COMBINED
+                && !sheets_are_better
+                && operator.is_some_and(|operator| operator.element <= CHUNK)
         }
         _ if fits => false,
         Task::Scatter { own: len, blocks: Some(Blocks::Even(_)), .. } => *len <= ONE_WAY,
@@ -176,7 +185,8 @@ impl Group {
     /// Whether the kernel has copied everything for all members.
     fn all_have_read(&self, board: &mut Board, is_read: bool) -> Result<bool, Error> {
         let own = &board.members[self.rank() as usize];
-        let retract = Retract { place: own.place.clone(), number: own.base + board.number + 1 };
+        let (place, number) = (own.place.clone(), own.base + board.number + 1);
+        let retract = Retract { group: self, place, number };
         let all = self.show_all(board, [u64::from(is_read)])?;
         std::mem::forget(retract);
         Ok(all[..self.size() as usize].iter().all(|&[is_read]| is_read == 1))

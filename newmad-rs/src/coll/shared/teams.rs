@@ -22,6 +22,7 @@ use crate::coll::failure::Failure;
 use crate::coll::group::Group;
 use crate::coll::memory::Memory;
 use crate::coll::operator::Operator;
+use crate::coll::revoke::GivesUp;
 use crate::coll::shared::meet::Meetings;
 use crate::coll::task::Task;
 use crate::error::Error;
@@ -62,15 +63,6 @@ impl Teams {
             }
             _ => false,
         }
-    }
-}
-
-/// A leader whose part unwinds has given up.
-struct Leading<'a>(&'a Context);
-
-impl Drop for Leading<'_> {
-    fn drop(&mut self) {
-        self.0.revoke(Failure::Abandoned);
     }
 }
 
@@ -179,7 +171,7 @@ impl Group {
         memory: Memory,
     ) -> Result<(), Error> {
         let Some(leaders) = &teams.leaders else { return Ok(()) };
-        let leading = Leading(&self.context);
+        let leading = GivesUp(&self.context);
         let group = Group::of(leaders.clone());
         // SAFETY: the caller's promise.
         let done = unsafe { group.complete(task, operator, memory, true) };

@@ -278,10 +278,58 @@ fn memory_that_a_member_takes_back_is_in_no_result() {
                 marcel::yield_now();
                 let mut all = vec![0u8; 2 * count];
                 let result = reader.allgather(&vec![0u8; count], &mut all).wait().map(drop);
-                assert!(result.is_err(), "it has read {:?}", all.last());
+                let revoked = matches!(result, Err(Error::ContextRevoked));
+                assert!(revoked, "{result:?}: it has read {:?}", all.last());
             });
         });
         member.join().unwrap();
+    });
+}
+
+/// A member is unwound between two pieces of what it reads, where another thread had its virtual processor.
+#[test]
+fn a_member_that_is_unwound_as_it_reads_has_given_up() {
+    if let Err(why) = crate::net::shm::cma::cma_works() {
+        return eprintln!("SKIPPED: {why}");
+    }
+    let manager: Arc<Manager> = Manager::builder().build().unwrap();
+    let runtime =
+        marcel::Runtime::builder().mode(marcel::Mode::Mono).hooks(manager.clone()).build().unwrap();
+    let sessions = Session::local_world(2, &manager).unwrap();
+    let [reader, other] = std::thread::scope(|threads| {
+        let members = sessions.iter().map(|session| threads.spawn(|| shared(session)));
+        let members: Vec<_> = members.collect();
+        let mut groups = members.into_iter().map(|member| member.join().unwrap());
+        [groups.next().unwrap(), groups.next().unwrap()]
+    });
+    let [lent, waits] = [0, 1].map(|rank: usize| {
+        let mut turn = reader.context.shared.enter().unwrap();
+        let Stage::On(board) = turn.stage() else { panic!("it has a board") };
+        let (place, number) = (board.members[rank].place.clone(), board.members[rank].base);
+        let number = number + board.number + 1;
+        move || place.words().is_shown(number)
+    });
+    let count = 4 << 20;
+    std::thread::scope(|threads| {
+        let member = threads.spawn(move || {
+            other.allgather(&vec![1u8; count], &mut vec![0; 2 * count]).wait().map(drop)
+        });
+        while !waits() {
+            std::thread::yield_now();
+        }
+        runtime.run(|| {
+            let thread = marcel::spawn(move || {
+                let mut all = vec![0u8; 2 * count];
+                reader.allgather(&vec![0u8; count], &mut all).wait().map(drop)
+            });
+            while !lent() {
+                marcel::yield_now();
+            }
+            drop(thread);
+        });
+        drop(runtime);
+        let result = member.join().unwrap();
+        assert!(matches!(result, Err(Error::Revoked { .. })), "{result:?}");
     });
 }
 

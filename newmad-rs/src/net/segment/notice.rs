@@ -8,7 +8,7 @@
 //!          leave(n): passed = n, after its last collective; the marks stay
 //!          retract(n): passed = n;  shown[n % SHEETS] = 0, if it is n;  fence
 //! reader   shown[n % SHEETS] == n: read sheet n % SHEETS
-//!          has_come_to(n) and shown[n % SHEETS] != n: the owner does something else than the reader
+//!          has_passed(n) and shown[n % SHEETS] != n: the owner does something else than the reader, or has given up
 //! sleeper  mark;  fence;  look again: if it is there, withdraw the mark, or else wait for the wake-up;  sleep
 //! ```
 //! Invariants: the owner writes a sheet for `n` only when each reader has come to `n - SHEETS + 1`, and so is done with
@@ -75,6 +75,12 @@ impl Words<'_> {
     #[inline]
     pub(crate) fn is_shown(&self, number: u64) -> bool {
         self.shown[(number % SHEETS) as usize].load(Ordering::Acquire) == number
+    }
+
+    /// Whether the owner has passed the number, or a later one. (One that has shown a later sheet has shown this one, too.)
+    #[inline]
+    pub(crate) fn has_passed(&self, number: u64) -> bool {
+        self.passed.load(Ordering::Acquire) >= number
     }
 
     /// How far the owner has come: it is done with everything before.
@@ -250,7 +256,7 @@ mod model {
             };
             let read = lent.load(Ordering::Relaxed);
             places[1].show(1);
-            let there = |words: &Words<'_>| words.is_shown(1) || words.has_come_to(1);
+            let there = |words: &Words<'_>| words.is_shown(1) || words.has_passed(1);
             places[0].wait(1, there);
             if places[0].words().is_shown(1) {
                 assert_eq!((read, places[0].read(1)), (1, 1));
