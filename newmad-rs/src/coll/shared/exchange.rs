@@ -32,8 +32,10 @@ const CHUNK: usize = 4096;
 const PIECE: usize = 16 * 1024;
 /// The longest that goes in pieces: what all members give, or take.
 const LONGEST: usize = 4 << 20;
-/// The same, of what one member gives to all, or all to one, where a tree of messages would have no cores to branch to.
-const LONGEST_OF_FEW_CORES: usize = 32 << 20;
+/// The same, of what one member gives to all, or all to one, where a tree of messages would have no cores to branch to: where
+/// a few ranks share cores.
+const LONGEST_OF_FEW: usize = 32 << 20;
+const FEW: u32 = 8;
 /// The longest that goes in pieces to one other member: of what is longer each side copies a part, by messages.
 const SHORT: usize = 256 * 1024;
 
@@ -92,9 +94,9 @@ pub(in crate::coll) fn fits(
         len <= piece
             || match task {
                 Task::Bcast { .. } if size == 2 => len <= SHORT,
-                Task::Reduce { .. } if size == 2 => all <= LONGEST_OF_FEW_CORES,
+                Task::Reduce { .. } if size == 2 => all <= LONGEST_OF_FEW,
                 Task::Bcast { .. } | Task::Reduce { .. } | Task::Allreduce { .. } if crowded => {
-                    all <= LONGEST_OF_FEW_CORES
+                    all <= if size <= FEW { LONGEST_OF_FEW } else { LONGEST }
                 }
                 Task::Bcast { .. } => all <= LONGEST,
                 Task::Gather { .. } | Task::Scatter { .. } => len <= SHEETS as usize * piece,
