@@ -500,3 +500,32 @@ fn what_has_no_room_on_a_sheet_goes_in_pieces() {
         }
     });
 }
+
+/// Of elements that do not divide a sheet, in place at some members and not at others.
+#[test]
+fn reductions_in_pieces_cut_no_element() {
+    let value = |rank: usize, at: usize| [(rank * 31 + at) as u64, rank as u64 + 1, at as u64];
+    let add = |a: [u64; 3], b: [u64; 3]| [a[0].wrapping_mul(b[1]) + b[0], a[1] * b[1], a[2] + b[2]];
+    let sheet = ROOM / 24;
+    each(&world(3), |session| {
+        let group = shared(session);
+        let me = group.rank() as usize;
+        let op = Op::ordered(add);
+        for (crowded, count) in [(false, 4 * sheet + 5), (true, 4 * sheet + 5), (true, sheet + 1)] {
+            if let Stage::On(board) = group.context.shared.enter().unwrap().stage() {
+                board.crowded = crowded;
+            }
+            let given: Vec<_> = (0..count).map(|at| value(me, at)).collect();
+            let all = |at: usize| (0..3).map(|rank| value(rank, at)).reduce(add).unwrap();
+            let expected: Vec<_> = (0..count).map(all).collect();
+            let mut result = if me == 1 { given.clone() } else { vec![[0; 3]; count] };
+            let task = crate::coll::Task::Allreduce { len: size_of_val(&*given) };
+            let bytes = (as_bytes(&given), as_bytes_mut(&mut result));
+            // SAFETY: both are here until it is over.
+            unsafe { group.bytes(&task, Some(&op.bytes), bytes.0, bytes.1, me == 1) }
+                .wait()
+                .unwrap();
+            assert!(result == expected, "crowded: {crowded}, {count} elements");
+        }
+    });
+}
