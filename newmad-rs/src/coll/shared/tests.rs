@@ -219,26 +219,28 @@ fn long_reductions_combine_what_lies_elsewhere_in_order_until_the_kernel_refuses
     });
 }
 
+/// A runtime of one virtual processor, and a group of two that has been set up; `None`: the kernel copies nothing.
+fn one_processor_and_a_thread() -> Option<(marcel::Runtime, Vec<Session>, [Group; 2])> {
+    if let Err(why) = crate::net::shm::cma::cma_works() {
+        eprintln!("SKIPPED: {why}");
+        return None;
+    }
+    let manager: Arc<Manager> = Manager::builder().build().unwrap();
+    let runtime = marcel::Runtime::builder().mode(marcel::Mode::Mono).hooks(manager.clone());
+    let sessions = Session::local_world(2, &manager).unwrap();
+    let groups = std::thread::scope(|threads| {
+        let [first, second] = &sessions[..] else { unreachable!("two ranks") };
+        let second = threads.spawn(|| shared(second));
+        [shared(first), second.join().unwrap()]
+    });
+    Some((runtime.build().unwrap(), sessions, groups))
+}
+
 /// The reader shares its virtual processor with a thread that revokes the other's group when that has read everything, and
 /// lets it write to its memory.
 #[test]
 fn memory_that_a_member_takes_back_is_in_no_result() {
-    if let Err(why) = crate::net::shm::cma::cma_works() {
-        return eprintln!("SKIPPED: {why}");
-    }
-    let manager: Arc<Manager> = Manager::builder().build().unwrap();
-    let runtime =
-        marcel::Runtime::builder().mode(marcel::Mode::Mono).hooks(manager.clone()).build().unwrap();
-    let sessions = Session::local_world(2, &manager).unwrap();
-    let (reader, other) = std::thread::scope(|threads| {
-        let [reader, other] = [0, 1].map(|rank| {
-            threads.spawn({
-                let sessions = &sessions;
-                move || shared(&sessions[rank])
-            })
-        });
-        (reader.join().unwrap(), other.join().unwrap())
-    });
+    let Some((runtime, _sessions, [reader, other])) = one_processor_and_a_thread() else { return };
     let [lent, has_read] = {
         let mut turn = reader.context.shared.enter().unwrap();
         let Stage::On(board) = turn.stage() else { panic!("it has a board") };
@@ -289,19 +291,7 @@ fn memory_that_a_member_takes_back_is_in_no_result() {
 /// A member is unwound between two pieces of what it reads, where another thread had its virtual processor.
 #[test]
 fn a_member_that_is_unwound_as_it_reads_has_given_up() {
-    if let Err(why) = crate::net::shm::cma::cma_works() {
-        return eprintln!("SKIPPED: {why}");
-    }
-    let manager: Arc<Manager> = Manager::builder().build().unwrap();
-    let runtime =
-        marcel::Runtime::builder().mode(marcel::Mode::Mono).hooks(manager.clone()).build().unwrap();
-    let sessions = Session::local_world(2, &manager).unwrap();
-    let [reader, other] = std::thread::scope(|threads| {
-        let members = sessions.iter().map(|session| threads.spawn(|| shared(session)));
-        let members: Vec<_> = members.collect();
-        let mut groups = members.into_iter().map(|member| member.join().unwrap());
-        [groups.next().unwrap(), groups.next().unwrap()]
-    });
+    let Some((runtime, _sessions, [reader, other])) = one_processor_and_a_thread() else { return };
     let [lent, waits] = [0, 1].map(|rank: usize| {
         let mut turn = reader.context.shared.enter().unwrap();
         let Stage::On(board) = turn.stage() else { panic!("it has a board") };
