@@ -107,11 +107,16 @@ impl Group {
         memory: Memory,
         waits: Waits,
     ) -> Arc<Run> {
-        let context = &self.context;
         // SAFETY: the caller's promise.
-        let run = unsafe { Run::new(context, plan, operator.cloned(), tag, memory, waits) };
-        context.add(run.clone());
-        if context.failure.get().is_some() {
+        let run = unsafe { Run::new(&self.context, plan, operator.cloned(), tag, memory, waits) };
+        self.launch(&run, listens);
+        run
+    }
+
+    /// Has a new run begin. Other requests may end meanwhile, what they call may wait, and the thread may be unwound there.
+    fn launch(&self, run: &Arc<Run>, listens: bool) {
+        self.context.add(run.clone());
+        if self.context.failure.get().is_some() {
             run.fail(); // it came too late for the thread that revoked the group
         } else {
             run.go();
@@ -119,7 +124,6 @@ impl Group {
                 run.listen();
             }
         }
-        run
     }
 
     /// As [`Group::start`] on borrowed memory: returns when it is free again.
@@ -241,9 +245,12 @@ impl Group {
         // Others that want its virtual processor would have it as soon as it waits.
         let there = !marcel::plumbing::others_runnable();
         let there = there.then(|| session.engine.signals().absence.waiting());
+        let (tag, listens) = next;
+        let (context, operator) = (&self.context, operator.cloned());
         // SAFETY: the caller's promise, and `Borrowed` waits.
-        let run = unsafe { self.begin(plan, next, operator, memory, Waits::InTheCall) };
+        let run = unsafe { Run::new(context, plan, operator, tag, memory, Waits::InTheCall) };
         let borrowed = Borrowed(&run);
+        self.launch(&run, listens);
         run.wait(&run.over, looking.map(|looking| (looking, there)));
         std::mem::forget(borrowed);
         result(&run)
