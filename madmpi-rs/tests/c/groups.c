@@ -1,5 +1,6 @@
 /* np: 4 */
 /* Groups, and what is wrong with arguments. */
+#include "classes.h"
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,12 +25,6 @@ static void show(const char *what, MPI_Group *group, int print) {
     }
     MPI_Group_free(group);
     CHECK(*group == MPI_GROUP_NULL);
-}
-
-static int class_of(int code) {
-    int class;
-    MPI_Error_class(code, &class);
-    return class;
 }
 
 int main(int argc, char **argv) {

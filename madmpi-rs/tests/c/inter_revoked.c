@@ -1,18 +1,12 @@
 /* np: 3, peers: no */
 /* MPI_Intercomm_create ends when the communicator of a side, or the one over which the leaders reach each other, is revoked
  * while a leader waits for the other one. */
+#include "classes.h"
 #include "report.h"
 #include <mpi-ext.h>
 #include <unistd.h>
 
-#define EXPECT(condition) expect(condition, #condition)
 #define REVOKED(call) EXPECT(class_of(call) == MPIX_ERR_REVOKED)
-
-static int class_of(int code) {
-    int class;
-    MPI_Error_class(code, &class);
-    return class;
-}
 
 /* Rank 0 waits for rank 2, which never calls; `revoker` revokes one of the two communicators. */
 static void waits(MPI_Comm local, MPI_Comm peer, int revoker, MPI_Comm revoked) {

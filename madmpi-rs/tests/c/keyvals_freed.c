@@ -1,5 +1,6 @@
 /* np: 1 */
 /* A key that was freed while attributes have it is a key until the last of them is gone. */
+#include "classes.h"
 #include <mpi.h>
 #include <stdio.h>
 
@@ -15,12 +16,6 @@ static int on_type(MPI_Datatype type, int key, void *value, void *extra) {
     (void)type, (void)key, (void)extra;
     deleted += *(int *)value;
     return MPI_SUCCESS;
-}
-
-static int class_of(int code) {
-    int class;
-    MPI_Error_class(code, &class);
-    return class;
 }
 
 int main(int argc, char **argv) {

@@ -1,15 +1,10 @@
 /* np: 1, peers: mpich */
 /* A key may be freed more than once while attributes have it: by each delete function, say, that frees its own key. */
+#include "classes.h"
 #include <mpi.h>
 #include <stdio.h>
 
 static int deleted, freed;
-
-static int class_of(int code) {
-    int class;
-    MPI_Error_class(code, &class);
-    return class;
-}
 
 static int on_comm(MPI_Comm comm, int key, void *value, void *extra) {
     (void)comm, (void)value, (void)extra;

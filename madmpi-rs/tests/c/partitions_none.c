@@ -1,15 +1,10 @@
 /* np: 2, peers: no */
 /* Messages of no partitions, on one side or on both, with no bytes and with some; and questions to no request. */
+#include "classes.h"
 #include <mpi.h>
 #include <stdio.h>
 
 static int rank, data[8];
-
-static int class_of(int code) {
-    int class;
-    MPI_Error_class(code, &class);
-    return class;
-}
 
 /* A message of such partitions at the sender and at the receiver, twice; returns the classes of the receiver's waits. */
 static void message(const char *what, int sent, int count, int expected, int room) {

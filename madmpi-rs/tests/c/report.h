@@ -17,3 +17,5 @@ static void expect(int ok, const char *what) {
     if (!ok && errors++ < 3)
         fprintf(stderr, "rank %d of %d: %s\n", rank, size, what);
 }
+
+#define EXPECT(condition) expect(condition, #condition)

@@ -2,18 +2,12 @@
 /* What a revoked communicator refuses and ends: communicators that are being made, collectives made of messages, persistent
  * and partitioned requests, duplicates under way. The errors are those of the communicator: the handlers of MPI_COMM_WORLD
  * and MPI_COMM_SELF would end the job. */
+#include "classes.h"
 #include "report.h"
 #include <mpi-ext.h>
 #include <unistd.h>
 
-#define EXPECT(condition) expect(condition, #condition)
 #define REVOKED(call) EXPECT(class_of(call) == MPIX_ERR_REVOKED)
-
-static int class_of(int code) {
-    int class;
-    MPI_Error_class(code, &class);
-    return class;
-}
 
 /* A communicator whose errors are returned. */
 static MPI_Comm fresh(void) {

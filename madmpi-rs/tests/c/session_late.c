@@ -1,5 +1,6 @@
 /* np: 2, peers: no */
 /* A session that is asked for too late: the error handler of the call is invoked, whatever kind of handler it is. */
+#include "classes.h"
 #include <mpi.h>
 #include <stdio.h>
 
@@ -9,12 +10,6 @@ static void handler(MPI_Session *session, int *code, ...) {
     called++;
     null += *session == MPI_SESSION_NULL;
     told = *code;
-}
-
-static int class_of(int code) {
-    int class;
-    MPI_Error_class(code, &class);
-    return class;
 }
 
 int main(int argc, char **argv) {

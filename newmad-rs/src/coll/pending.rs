@@ -21,7 +21,6 @@ use crate::coll::group::Group;
 use crate::coll::memory::Memory;
 use crate::coll::operator::Operator;
 use crate::coll::plan::Plan;
-use crate::coll::revoke::GivesUp;
 use crate::coll::run::{Run, Waits};
 use crate::coll::shared;
 use crate::coll::straight::{self, Walk};
@@ -166,21 +165,19 @@ impl Group {
         {
             let fits = shared::fits(task, self.size(), operator, board.crowded);
             if board.lends && shared::is_lent(task, operator, in_place, (fits, board.crowded)) {
-                let gives_up = GivesUp(&self.context);
                 // SAFETY: the caller's promise.
-                let is_read = unsafe { self.read_lent(board, task, operator, &memory, in_place) };
-                std::mem::forget(gives_up);
-                board.lends = is_read?;
-                if board.lends {
+                let read = || unsafe { self.read_lent(board, task, operator, &memory, in_place) };
+                let is_read = self.context.or_give_up(read)?;
+                board.lends = is_read;
+                if is_read {
                     return Ok(());
                 }
                 passed = true;
             } else if fits {
-                let gives_up = GivesUp(&self.context);
                 // SAFETY: the caller's promise.
-                let result = unsafe { self.exchange(board, task, operator, &memory, in_place) };
-                std::mem::forget(gives_up);
-                return result;
+                let exchange =
+                    || unsafe { self.exchange(board, task, operator, &memory, in_place) };
+                return self.context.or_give_up(exchange);
             }
         }
         let plan = self.plan(task, self.choose(task, operator), operator, &memory, in_place)?;

@@ -55,8 +55,17 @@ impl Context {
     }
 }
 
-/// Part of a collective that the others wait for: if it unwinds, this member has given up.
-pub(super) struct GivesUp<'a>(pub(super) &'a Context);
+impl Context {
+    /// Does a part of a collective that the others wait for: if it unwinds, this member has given up.
+    pub(super) fn or_give_up<R>(&self, part: impl FnOnce() -> R) -> R {
+        let gives_up = GivesUp(self);
+        let result = part();
+        std::mem::forget(gives_up);
+        result
+    }
+}
+
+struct GivesUp<'a>(&'a Context);
 
 impl Drop for GivesUp<'_> {
     fn drop(&mut self) {

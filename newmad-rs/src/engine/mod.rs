@@ -400,8 +400,8 @@ impl Engine {
             };
             // SAFETY: the caller's promise.
             match unsafe { self.begin(request, begun) } {
-                Some(None) if !asked.is_finished() => return,
-                Some(None) => return self.watch_held_back(manager),
+                Some(None) if asked.is_finished() => return self.watch_held_back(manager),
+                Some(None) => return,
                 Some(Some(spell)) => {
                     manager.ensure_watched();
                     return self.covered.set(spell);

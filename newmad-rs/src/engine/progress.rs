@@ -91,7 +91,7 @@ impl<D: Driver> Core<D> {
 
     /// Whether other threads wait for the engine.
     #[inline]
-    fn is_asked_for(&self) -> bool {
+    pub(crate) fn is_asked_for(&self) -> bool {
         self.signals.callers.load(Ordering::Relaxed) > 0
     }
 

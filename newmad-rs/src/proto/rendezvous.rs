@@ -299,8 +299,7 @@ impl<D: Driver> Core<D> {
             return false;
         }
         let moved = request.moved.get();
-        let wanted = self.signals.callers.load(Ordering::Relaxed) > 0;
-        let most = if wanted { PIECE } else { LARGEST_PIECE };
+        let most = if self.is_asked_for() { PIECE } else { LARGEST_PIECE };
         let piece = moved.saturating_mul(4).clamp(PIECE, most);
         let (at, piece) = request.run(moved, piece.min(request.total.get() - moved));
         let remote = request.remote.get().wrapping_add(moved as u64);

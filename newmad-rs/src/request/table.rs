@@ -28,20 +28,20 @@ impl Table {
     /// Gives the request a number.
     pub(crate) fn insert(&mut self, request: Ref) {
         self.last += 1;
-        self.count_long(request, 1);
+        self.count_long(request, true);
         request.id.set(self.last);
         let chain = &mut self.chains[self.last as usize % CHAINS];
         request.chain.set(chain.replace(request));
     }
 
-    /// Counts the request if it is worth a protocol of its own.
-    fn count_long(&mut self, request: Ref, by: isize) {
+    /// Counts the request, which comes or goes, if it is worth a protocol of its own.
+    fn count_long(&mut self, request: Ref, comes: bool) {
         let (count, len) = match request.op {
             Op::Send => (&mut self.long_sends, request.capacity),
             _ => (&mut self.long_receives, request.total.get()),
         };
         if len >= LONG {
-            *count = count.wrapping_add_signed(by);
+            *count = if comes { *count + 1 } else { *count - 1 };
         }
     }
 
@@ -79,7 +79,7 @@ impl Table {
         if id == 0 {
             return;
         }
-        self.count_long(request, -1);
+        self.count_long(request, false);
         let chain = &mut self.chains[id as usize % CHAINS];
         if *chain == Some(request) {
             *chain = request.chain.take();

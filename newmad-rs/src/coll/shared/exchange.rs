@@ -144,11 +144,11 @@ pub(super) fn taken_back(why: Option<Failure>) -> u64 {
 
 /// Why that member has given up, if it has taken a sheet back with this label.
 fn given_up(shown: u64, by: u32) -> Option<Failure> {
-    let why =
-        |more: u64, failure: Failure| (shown == label(TAKEN_BACK, more, 0)).then_some(failure);
-    why(2, Failure::Context)
-        .or_else(|| why(1, Failure::Revoked { by, gone: true }))
-        .or_else(|| why(0, Failure::Revoked { by, gone: false }))
+    match (shown >> 60, shown >> 54 & 63) {
+        (TAKEN_BACK, 2) => Some(Failure::Context),
+        (TAKEN_BACK, more) => Some(Failure::Revoked { by, gone: more == 1 }),
+        _ => None,
+    }
 }
 
 /// The length in a label.

@@ -22,7 +22,6 @@ use crate::coll::failure::Failure;
 use crate::coll::group::Group;
 use crate::coll::memory::Memory;
 use crate::coll::operator::Operator;
-use crate::coll::revoke::GivesUp;
 use crate::coll::shared::meet::Meetings;
 use crate::coll::task::Task;
 use crate::error::Error;
@@ -171,11 +170,10 @@ impl Group {
         memory: Memory,
     ) -> Result<(), Error> {
         let Some(leaders) = &teams.leaders else { return Ok(()) };
-        let leading = GivesUp(&self.context);
         let group = Group::of(leaders.clone());
         // SAFETY: the caller's promise.
-        let done = unsafe { group.complete(task, operator, memory, true) };
-        std::mem::forget(leading);
+        let complete = || unsafe { group.complete(task, operator, memory, true) };
+        let done = self.context.or_give_up(complete);
         if let Err(error) = &done {
             self.context.revoke(Failure::of_part(error));
         }

@@ -28,8 +28,8 @@ const LINE: usize = 64;
 const PAGE: usize = 4096;
 /// Groups of a process that can use its board at once.
 pub(crate) const PLACES: usize = 8;
-/// Most bytes on a sheet. What is longer goes over several, in pieces: while one is read the next is written, and a ring of
-/// them stays in the second cache.
+/// Most bytes on a sheet. What is longer goes over several, in pieces; those who write there say how much of each they use
+/// (`coll::shared`).
 pub(crate) const ROOM: usize = SHEET - HEAD;
 const HEAD: usize = 16;
 const SHEET: usize = 64 * 1024 + LINE;

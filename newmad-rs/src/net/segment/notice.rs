@@ -52,8 +52,8 @@ impl Words<'_> {
         self.passed.store(number, Ordering::Release);
     }
 
-    /// The owner gives up `number`: who has not read its sheet for it finds that it does something else. What follows here
-    /// happens after all that readers did before they found it shown.
+    /// The owner gives up `number`: a reader that has not looked at its sheet for it finds the sheet gone. What the owner does
+    /// next happens after all that a reader did before it found the sheet.
     pub(crate) fn retract(&self, number: u64) {
         self.passed.store(number, Ordering::Release);
         // Not one before it, which may still be read.
