@@ -105,13 +105,13 @@ pub(super) struct Memory {
 ///
 /// # Errors
 /// The count is negative, the type not committed, the address null.
+#[inline]
 pub(super) fn one(buffer: Choice) -> Result<Buffer, Fault> {
-    buffer.count()?;
+    if let Data::Whole(at, len) = buffer.data()? {
+        return Ok(Buffer::Direct { at: at.expose_provenance(), len });
+    }
     let elements = buffer.elements()?;
-    Ok(match elements.data()? {
-        Data::Whole(at, len) => Buffer::Direct { at: at.expose_provenance(), len },
-        _ => Buffer::Staged { len: elements.len(), blocks: vec![elements] },
-    })
+    Ok(Buffer::Staged { len: elements.len(), blocks: vec![elements] })
 }
 
 /// The blocks that counts and displacements in elements describe. `buffer` has the address and the datatype.
@@ -185,6 +185,16 @@ impl Buffer {
         }
     }
 
+    /// The memory, where it needs no stage.
+    #[inline]
+    pub(super) fn in_place(&self) -> Option<*mut [u8]> {
+        match self {
+            Buffer::Nothing => Some(in_a_row(0, 0)),
+            Buffer::Direct { at, len } => Some(in_a_row(*at, *len)),
+            Buffer::Staged { .. } => None,
+        }
+    }
+
     /// Lends the memory for one run; a stage is packed first if `filled`.
     ///
     /// # Errors
@@ -232,10 +242,15 @@ impl Memory {
     }
 
     pub(super) fn memory(&self) -> *mut [u8] {
-        let at = match self.len {
-            0 => std::ptr::dangling_mut(),
-            _ => std::ptr::with_exposed_provenance_mut(self.at),
-        };
-        std::ptr::slice_from_raw_parts_mut(at, self.len)
+        in_a_row(self.at, self.len)
     }
+}
+
+#[inline]
+fn in_a_row(at: usize, len: usize) -> *mut [u8] {
+    let at = match len {
+        0 => std::ptr::dangling_mut(),
+        _ => std::ptr::with_exposed_provenance_mut(at),
+    };
+    std::ptr::slice_from_raw_parts_mut(at, len)
 }

@@ -27,23 +27,27 @@ pub(crate) struct Call {
 const SIGNATURE: usize = 96;
 
 impl Call {
+    #[inline]
     pub(crate) fn new(function: &'static str) -> Call {
         Call { function, root: -1, op: 0, bytes: -1 }
     }
 
+    #[inline]
     pub(crate) fn rooted(self, root: i32) -> Call {
         Call { root: i64::from(root), ..self }
     }
 
+    #[inline]
     pub(crate) fn combining(self, op: MPI_Op) -> Call {
         // Handles of user operators differ between processes.
         Call { op: if op.0 < 4096 { op.0 } else { 4096 }, ..self }
     }
 
-    /// Adds a length that all members have to give.
+    /// Adds a length that all members have to give. Without the check nobody asks for it.
+    #[inline]
     pub(crate) fn of_bytes(self, buffer: Choice) -> Call {
-        let size = datatype::get(buffer.datatype).map_or(0, |datatype| datatype.size as i64);
-        Call { bytes: buffer.count.saturating_mul(size), ..self }
+        let bytes = if is_on() { bytes_of(buffer) } else { self.bytes };
+        Call { bytes, ..self }
     }
 
     fn words(&self) -> String {
@@ -68,6 +72,13 @@ impl Call {
     }
 }
 
+#[cold]
+fn bytes_of(buffer: Choice) -> i64 {
+    let size = datatype::get(buffer.datatype).map_or(0, |datatype| datatype.size as i64);
+    buffer.count.saturating_mul(size)
+}
+
+#[inline]
 fn is_on() -> bool {
     static ON: OnceLock<bool> = OnceLock::new();
     // The session has refused a value that the knob does not accept.

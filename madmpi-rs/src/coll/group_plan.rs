@@ -97,13 +97,13 @@ impl GroupPlan {
     }
 
     /// The collective over lent memory, which stays until the collective is over.
-    fn collective<'a>(
-        &'a self,
-        input: &Memory,
-        output: &Memory,
-    ) -> Result<Collective<'a, Bytes>, Fault> {
+    #[inline]
+    fn collective(
+        &self,
+        input: *mut [u8],
+        output: *mut [u8],
+    ) -> Result<Collective<'_, Bytes>, Fault> {
         let (group, operator) = (self.comm.coll_group()?, self.operator.as_ref());
-        let (input, output) = (input.memory(), output.memory());
         // SAFETY: the program leaves its buffers to the collective until that is over; both callers keep the stages.
         Ok(unsafe { group.bytes(&self.task, operator, input, output, self.in_place) })
     }
@@ -118,19 +118,32 @@ impl GroupPlan {
 
     /// Starts it and waits for its end.
     pub(super) fn run(&self) -> Result<(), Fault> {
+        match (self.input.in_place(), self.output.in_place()) {
+            (Some(input), Some(output)) => self.collective(input, output)?.wait()?,
+            _ => self.run_staged()?,
+        }
+        match &self.fault {
+            None => Ok(()),
+            Some(fault) => Err(fault.clone()),
+        }
+    }
+
+    /// The same, where data go through a stage.
+    #[inline(never)]
+    fn run_staged(&self) -> Result<(), Fault> {
         let (input, output) = self.lend()?;
-        let over = self.collective(&input, &output)?.wait();
+        let over = self.collective(input.memory(), output.memory())?.wait();
         drop(input);
         over?;
         // SAFETY: the collective is over; the program's buffer is lent during the call.
         unsafe { output.unpack_into(self.results()) };
-        self.fault.clone().map_or(Ok(()), Err)
+        Ok(())
     }
 
     /// Starts it as an operation.
     pub(super) fn start(&self) -> Result<Arc<dyn Operation>, Fault> {
         let (input, output) = self.lend()?;
-        let collective = self.collective(&input, &output)?;
+        let collective = self.collective(input.memory(), output.memory())?;
         let pending = match self.series {
             None => collective.start()?,
             Some(series) => collective.start_in(series.number())?,

@@ -19,10 +19,6 @@ use crate::error::Fault;
 use crate::handle::Ref;
 use crate::op;
 
-fn operator(op: MPI_Op, datatype: MPI_Datatype) -> Result<Operator, Fault> {
-    op::packed_operator(&op::get(op)?, &datatype::get(datatype)?)
-}
-
 /// A reduction of the elements of `send` into those of `recv`.
 fn reduction(
     comm: &Ref<Comm>,
@@ -52,9 +48,9 @@ pub(crate) fn reduce(
 ) -> Result<Plan, Fault> {
     let datatype = send.datatype;
     if comm.remote.is_some() {
-        return inter::reduce(comm, (send, recv), || operator(op, datatype), root);
+        return inter::reduce(comm, (send, recv), || op::packed_operator(op, datatype), root);
     }
-    let operator = operator(op, datatype)?;
+    let operator = op::packed_operator(op, datatype)?;
     let root = checked(comm, root)?;
     if comm.rank() == root {
         let task = |len| Task::Reduce { root, len };
@@ -73,7 +69,7 @@ pub(crate) fn allreduce(
     (send, recv): (Choice, Choice),
     op: MPI_Op,
 ) -> Result<Plan, Fault> {
-    let operator = operator(op, send.datatype)?;
+    let operator = op::packed_operator(op, send.datatype)?;
     if comm.remote.is_some() {
         return inter::allreduce(comm, (send, recv), operator);
     }
@@ -92,7 +88,7 @@ pub(crate) fn reduce_scatter(
     if let Some(count) = counts.iter().find(|&&count| count < 0) {
         return Err(Fault::argument(MPI_ERR_COUNT, "recvcounts", count, "it must not be negative"));
     }
-    let operator = operator(op, send.datatype)?;
+    let operator = op::packed_operator(op, send.datatype)?;
     let total = counts.iter().fold(0i64, |sum, &count| sum.saturating_add(count));
     let own = counts[comm.rank() as usize];
     let buffers = (send.with_count(total), recv.with_count(own));
@@ -117,7 +113,7 @@ pub(crate) fn scan(
         let why = "an intercommunicator has no scan";
         return Err(Fault::handle(MPI_ERR_COMM, "comm", comm.handle().0, why));
     }
-    let operator = operator(op, send.datatype)?;
+    let operator = op::packed_operator(op, send.datatype)?;
     let plan = reduction(comm, (send, recv), operator, |len| Task::Scan { len, inclusive })?;
     // An exclusive scan leaves the first rank's result as it is.
     Ok(Plan::Group(GroupPlan { keeps: !inclusive, ..plan }))

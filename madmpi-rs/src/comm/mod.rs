@@ -137,9 +137,10 @@ pub(crate) fn make_predefined(session: &newmad::Session) -> Result<(), Fault> {
     Ok(())
 }
 
+/// The predefined communicator that a handle stands for, if the world model is up.
 #[inline]
-fn predefined(place: usize, comm: MPI_Comm) -> Option<Ref<Comm>> {
-    let [world, own] = PREDEFINED.of(place).get().filter(|_| job::is_world_up_at(place))?;
+pub(crate) fn predefined_at(place: usize, comm: MPI_Comm) -> Option<Ref<Comm>> {
+    let [world, own] = PREDEFINED.of(place).get()?;
     match comm {
         MPI_COMM_WORLD => Some(Ref::Fixed(world)),
         MPI_COMM_SELF => Some(Ref::Fixed(own)),
@@ -188,7 +189,9 @@ pub(crate) fn get(comm: MPI_Comm) -> Result<Ref<Comm>, Fault> {
 /// As [`get`].
 #[inline]
 pub(crate) fn get_at(place: usize, comm: MPI_Comm) -> Result<Ref<Comm>, Fault> {
-    if let Some(comm) = predefined(place, comm) {
+    if job::is_world_up_at(place)
+        && let Some(comm) = predefined_at(place, comm)
+    {
         return Ok(comm);
     }
     COMMS.get(comm.0).map(Ref::Shared).ok_or_else(|| bad(comm))

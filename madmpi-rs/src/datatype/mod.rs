@@ -38,7 +38,7 @@ use crate::handle::{Ref, Table};
 pub(crate) use data::Data;
 pub(crate) use elements::{Choice, Elements, choice};
 pub(crate) use object::Datatype;
-pub(crate) use rows::{Basic, Row, Value};
+pub(crate) use rows::{Basic, ROWS, Row, Value};
 
 static TYPES: Table<Datatype> = Table::new();
 

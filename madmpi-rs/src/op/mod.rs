@@ -32,9 +32,9 @@ use std::sync::Arc;
 use newmad::coll::Operator;
 
 use crate::abi::*;
-use crate::datatype::Datatype;
+use crate::datatype;
 use crate::error::Fault;
-use crate::handle::{Ref, Table};
+use crate::handle::Table;
 use crate::job;
 use predefined::Predefined;
 use user::User;
@@ -69,17 +69,17 @@ fn bad(op: MPI_Op) -> Fault {
 /// The operator for packed elements of a datatype; see the module.
 ///
 /// # Errors
-/// The operator does not take elements of the type.
-pub(crate) fn packed_operator(op: &Op, datatype: &Ref<Datatype>) -> Result<Operator, Fault> {
-    match op {
-        Op::Predefined(predefined) => {
+/// The operator does not take elements of the type; a handle stands for nothing.
+pub(crate) fn packed_operator(op: MPI_Op, datatype: MPI_Datatype) -> Result<Operator, Fault> {
+    match get(op)? {
+        Op::Predefined(predefined) => datatype::with(datatype, |datatype| {
             Ok(Operator::plain(datatype.size, true, predefined.kernel(datatype)?))
-        }
+        }),
         Op::User(user) => {
-            let (user, of) = (user.clone(), datatype.share());
-            let commutative = user.commutative;
+            let of = datatype::get(datatype)?.share();
+            let (size, commutative) = (of.size, user.commutative);
             let apply = move |left: &[u8], into: &mut [u8]| user.packed(&of, left, into);
-            let operator = Operator::new(datatype.size, commutative, apply);
+            let operator = Operator::new(size, commutative, apply);
             Ok(if job::calls_are_concurrent() { operator } else { operator.in_calls() })
         }
     }

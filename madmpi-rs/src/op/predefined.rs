@@ -1,11 +1,12 @@
 //! The predefined operators, and the types that each of them takes.
 
 use core::ffi::c_char;
+use std::sync::OnceLock;
 
 use super::kernel::{self, Kernel};
 use super::long_double;
 use crate::abi::*;
-use crate::datatype::{Basic, Datatype, Row, Value};
+use crate::datatype::{Basic, Datatype, ROWS, Row, Value};
 use crate::error::Fault;
 
 /// A predefined operator.
@@ -95,7 +96,31 @@ fn is_here(row: &Row) -> bool {
     long_double::HERE || !long
 }
 
+/// The kernels for a type, by operators.
+type Kernels = [Option<Kernel>; ALL.len()];
+
+/// The kernels for a predefined type. They are looked for once: a reduction of a few bytes takes no longer than that.
+#[inline]
+fn kernels_of(row: &Row) -> &'static Kernels {
+    static TABLE: OnceLock<Box<[Kernels]>> = OnceLock::new();
+    let table = TABLE.get_or_init(|| {
+        let last = ROWS.iter().map(place).max().unwrap_or(0);
+        let mut table = vec![[None; ALL.len()]; last + 1];
+        for (row, (_, op, _)) in ROWS.iter().flat_map(|row| ALL.iter().map(move |op| (row, op))) {
+            table[place(row)][*op as usize] = op.of_row(row);
+        }
+        table.into()
+    });
+    &table[place(row)]
+}
+
+/// Where the table has a predefined type.
+fn place(row: &Row) -> usize {
+    row.handle.0 - MPI_DATATYPE_NULL.0
+}
+
 impl Predefined {
+    #[inline]
     pub(super) fn of(op: MPI_Op) -> Option<Predefined> {
         ALL.iter().find(|row| row.0 == op).map(|row| row.1)
     }
@@ -128,8 +153,10 @@ impl Predefined {
     ///
     /// # Errors
     /// The standard does not define the operator for the type.
+    #[inline]
     pub(super) fn kernel(self, datatype: &Datatype) -> Result<Kernel, Fault> {
-        datatype.row.and_then(|row| self.of_row(row)).ok_or_else(|| self.refused(datatype.row))
+        let kernel = datatype.row.and_then(|row| kernels_of(row)[self as usize]);
+        kernel.ok_or_else(|| self.refused(datatype.row))
     }
 
     /// The kernel for packed elements of a predefined type.
@@ -137,7 +164,7 @@ impl Predefined {
     /// # Errors
     /// As [`Predefined::kernel`].
     pub(super) fn kernel_of_row(self, row: &'static Row) -> Result<Kernel, Fault> {
-        self.of_row(row).ok_or_else(|| self.refused(Some(row)))
+        kernels_of(row)[self as usize].ok_or_else(|| self.refused(Some(row)))
     }
 
     fn of_row(self, row: &Row) -> Option<Kernel> {

@@ -5,6 +5,8 @@ use crate::coll::operator::Operator;
 use crate::coll::task::{Blocks, Task};
 use crate::error::Error;
 
+const WHOLE: &str = "bytes of a whole number of elements";
+
 /// Bytes of contribution and result that a task needs at one rank. In place there is no contribution, and the result's
 /// memory holds both.
 pub(super) fn needs(task: &Task, rank: u32, size: u32, in_place: bool) -> (usize, usize) {
@@ -33,17 +35,46 @@ pub(super) fn check(
     memory: Memory,
     in_place: bool,
 ) -> Result<(), Error> {
-    let (Task::Bcast { root, .. }
-    | Task::Reduce { root, .. }
-    | Task::Gather { root, .. }
-    | Task::Scatter { root, .. }) = task
-    else {
-        return check_rest(task, operator, (rank, size), memory, in_place);
-    };
-    if *root >= size {
-        return Err(Error::BadRank { rank: *root, size });
+    match task {
+        // The most frequent, in short.
+        Task::Barrier => return Ok(()),
+        Task::Allreduce { len } => {
+            check_elements(operator, *len)?;
+            return check_memory(needs(task, rank, size, in_place), memory);
+        }
+        Task::Bcast { root, .. }
+        | Task::Reduce { root, .. }
+        | Task::Gather { root, .. }
+        | Task::Scatter { root, .. } => {
+            if *root >= size {
+                return Err(Error::BadRank { rank: *root, size });
+            }
+        }
+        _ => {}
     }
     check_rest(task, operator, (rank, size), memory, in_place)
+}
+
+/// Whether there is an operator, and that many bytes are a whole number of its elements.
+#[inline]
+fn check_elements(operator: Option<&Operator>, len: usize) -> Result<&Operator, Error> {
+    let Some(operator) = operator else { return Err(bad("operators", 1, 0)) };
+    match len % operator.element {
+        0 => Ok(operator),
+        rest => Err(bad(WHOLE, len - rest, len)),
+    }
+}
+
+/// Whether the memory has the lengths that the task needs.
+#[inline]
+fn check_memory((input, output): (usize, usize), memory: Memory) -> Result<(), Error> {
+    if memory.input.len() < input {
+        return Err(bad("bytes of the contribution", input, memory.input.len()));
+    }
+    if memory.output.len() < output {
+        return Err(bad("bytes of the result", output, memory.output.len()));
+    }
+    Ok(())
 }
 
 fn check_rest(
@@ -57,12 +88,12 @@ fn check_rest(
         Task::Gather { root, own, blocks } | Task::Scatter { root, own, blocks } => {
             let blocks = blocks.as_ref();
             if rank == *root {
-                let Some(blocks) = blocks else { return bad("blocks of the root", 1, 0) };
+                let Some(blocks) = blocks else { return Err(bad("blocks of the root", 1, 0)) };
                 if blocks.count().is_some_and(|count| count != size as usize) {
-                    return bad("blocks", size as usize, blocks.count().unwrap_or(0));
+                    return Err(bad("blocks", size as usize, blocks.count().unwrap_or(0)));
                 }
                 if blocks.len(rank) != *own {
-                    return bad("bytes of the root's own block", *own, blocks.len(rank));
+                    return Err(bad("bytes of the root's own block", *own, blocks.len(rank)));
                 }
             }
             [blocks.filter(|_| rank == *root), None]
@@ -73,20 +104,24 @@ fn check_rest(
     };
     for blocks in blocks.into_iter().flatten() {
         if let Some(count) = blocks.count().filter(|&count| count != size as usize) {
-            return bad("blocks", size as usize, count);
+            return Err(bad("blocks", size as usize, count));
         }
     }
     if let Task::ReduceScatter { blocks } = task
         && !blocks.is_in_order()
     {
-        return bad("blocks in order", size as usize, 0);
+        return Err(bad("blocks in order", size as usize, 0));
     }
     if let Task::Alltoall { send, recv } = task {
         if send.len(rank) != recv.len(rank) {
-            return bad("bytes that a rank receives from itself", send.len(rank), recv.len(rank));
+            return Err(bad(
+                "bytes that a rank receives from itself",
+                send.len(rank),
+                recv.len(rank),
+            ));
         }
         if in_place && send != recv {
-            return bad("bytes of an exchange in place", send.total(size), recv.total(size));
+            return Err(bad("bytes of an exchange in place", send.total(size), recv.total(size)));
         }
     }
     let reduces = matches!(
@@ -97,23 +132,17 @@ fn check_rest(
             | Task::Scan { .. }
     );
     if reduces {
-        let Some(operator) = operator else { return bad("operators", 1, 0) };
         let (len, _) = needs(task, rank, size, false);
-        let cut = |len: usize| !len.is_multiple_of(operator.element);
-        if cut(len) || blocks[0].is_some_and(|all| (0..size).any(|rank| cut(all.get(rank).0))) {
-            return bad("bytes of a whole number of elements", len - len % operator.element, len);
+        let operator = check_elements(operator, len)?;
+        let cut = |all: &Blocks, rank| !all.get(rank).0.is_multiple_of(operator.element);
+        if blocks[0].is_some_and(|all| (0..size).any(|rank| cut(all, rank))) {
+            return Err(bad(WHOLE, len, len));
         }
     }
-    let (input, output) = needs(task, rank, size, in_place);
-    if memory.input.len() < input {
-        return bad("bytes of the contribution", input, memory.input.len());
-    }
-    if memory.output.len() < output {
-        return bad("bytes of the result", output, memory.output.len());
-    }
-    Ok(())
+    check_memory(needs(task, rank, size, in_place), memory)
 }
 
-fn bad(what: &'static str, expected: usize, found: usize) -> Result<(), Error> {
-    Err(Error::BadBuffer { what, expected, found })
+#[cold]
+fn bad(what: &'static str, expected: usize, found: usize) -> Error {
+    Error::BadBuffer { what, expected, found }
 }
