@@ -1,7 +1,9 @@
 //! The table of requests: slots that exist for ever and are reused, with the memory that newmad needs for a message.
 //!
-//! A slot has a lock of its own, which no thread holds while it waits. Each kernel thread keeps some free slots and
-//! reuses the last freed first: making and ending a request takes no lock but the slot's.
+//! A slot has a lock of its own, which no thread holds while it waits. Each thread, green ones included, keeps some free
+//! slots and reuses the last freed first: making and ending a request takes no lock but the slot's. (Slots that the ranks of
+//! a kernel thread had in common came from one rank to the next, and newmad's memory in them is of one rank's session: it was
+//! freed and allocated for each message.)
 //!
 //! Rejected: [`crate::handle::Table`] (two more locks and an allocation for each message).
 
@@ -20,7 +22,7 @@ const FIRST: u32 = 4098;
 pub(crate) const SENT: MPI_Request = MPI_Request(4096);
 /// The handle of every message to or from `MPI_PROC_NULL`.
 pub(crate) const PROC_NULL: MPI_Request = MPI_Request(4097);
-/// Free slots that a kernel thread keeps.
+/// Free slots that a thread keeps.
 const CACHE: usize = 64;
 
 /// A slot for a request.
@@ -36,11 +38,11 @@ struct FreeSlots {
     fresh: u32,
 }
 
-/// The free slots of a kernel thread; at its end they go to the others.
+/// The free slots of a thread; at its end they go to the others.
 struct Cache(RefCell<Vec<u32>>);
 
-thread_local! {
-    static OWN: Cache = const { Cache(RefCell::new(Vec::new())) };
+marcel::thread_local! {
+    static OWN: Cache = Cache(RefCell::new(Vec::new()));
 }
 
 impl Drop for Cache {
