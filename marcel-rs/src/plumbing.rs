@@ -58,3 +58,9 @@ pub mod user_interrupts {
 pub mod slot {
     pub use crate::os::slot::*;
 }
+
+/// A count of the I/O manager's for each kernel thread.
+#[cfg(not(loom))]
+pub mod manager_count {
+    pub use crate::os::manager_count::*;
+}

@@ -6,6 +6,8 @@ pub(crate) mod alt_stack;
 pub(crate) mod clock;
 pub(crate) mod kernel_mutex;
 #[cfg(not(loom))]
+pub(crate) mod manager_count;
+#[cfg(not(loom))]
 pub(crate) mod memory;
 pub(crate) mod signal;
 pub(crate) mod sleeper;

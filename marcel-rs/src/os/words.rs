@@ -12,14 +12,15 @@
 //!
 //! On other machines they are thread-locals as any. Signal handlers may read them in both cases.
 
-/// The virtual processor that the kernel thread is, the thread that it runs, its worker, whether a handler runs, and one more
-/// than its slot.
+/// The virtual processor that the kernel thread is, the thread that it runs, its worker, whether a handler runs, one more
+/// than its slot, and a count of the I/O manager's (`manager_count`).
 pub(crate) const VP: usize = 0;
 pub(crate) const TCB: usize = 1;
 pub(crate) const WORKER: usize = 2;
 pub(crate) const IN_TICK: usize = 3;
 pub(crate) const SLOT: usize = 4;
-const COUNT: usize = 5;
+pub(crate) const MANAGER: usize = 5;
+const COUNT: usize = 6;
 
 #[cfg(all(target_arch = "x86_64", target_os = "linux", target_env = "gnu", not(miri)))]
 mod imp {
@@ -81,6 +82,23 @@ mod imp {
             );
         }
     }
+
+    /// Adds to it, by one instruction: a signal handler comes before or after.
+    #[inline(always)]
+    pub(crate) fn add<const WORD: usize>(by: isize) {
+        const { assert!(WORD < COUNT) };
+        // SAFETY: as above.
+        unsafe {
+            asm!(
+                concat!("mov {place}, qword ptr [rip + ", name!(), "@GOTTPOFF]"),
+                "add qword ptr fs:[{place} + {at}], {by}",
+                place = out(reg) _,
+                by = in(reg) by,
+                at = const WORD * size_of::<*mut ()>(),
+                options(nostack),
+            );
+        }
+    }
 }
 
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux", target_env = "gnu", not(miri))))]
@@ -108,9 +126,15 @@ mod imp {
     pub(crate) fn set<const WORD: usize>(value: *mut ()) {
         WORDS.with(|words| words[WORD].set(value));
     }
+
+    /// Adds to it. A signal handler in between leaves it as it was.
+    #[inline(never)]
+    pub(crate) fn add<const WORD: usize>(by: isize) {
+        WORDS.with(|words| words[WORD].set(words[WORD].get().wrapping_byte_offset(by)));
+    }
 }
 
-pub(crate) use imp::{get, set};
+pub(crate) use imp::{add, get, set};
 
 #[cfg(test)]
 mod tests {

@@ -22,9 +22,13 @@
 //! walk, which is itself); always handing over to the kernel thread (5 µs for each event).
 
 use std::cell::Cell;
+#[cfg(not(loom))]
+use std::marker::PhantomData;
 use std::ptr::{NonNull, null_mut};
 use std::task::Waker;
 
+#[cfg(not(loom))]
+use marcel::plumbing::manager_count;
 use marcel::plumbing::{Chained, Linked, Links, List, RawInbox};
 
 use crate::completion::node::{After, Node};
@@ -200,8 +204,6 @@ pub(crate) fn settle() {
 
 #[cfg(not(loom))]
 std::thread_local! {
-    /// How many [`Held`] the kernel thread has.
-    static HELD: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
     /// Whether it is calling wakers. What one of them brings about is called after it, not inside it: chains of
     /// callbacks would have no end to their stack.
     static DRAINING: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
@@ -213,17 +215,12 @@ std::thread_local! {
 ///
 /// # Context
 /// Anywhere. The thread does not wait meanwhile.
-//
-// Not inlined: where it is called on a condition, the compiler would look for the thread-local, a call in a shared
-// library, before it knows whether it has to.
 #[cfg(not(loom))]
 #[must_use]
-#[inline(never)]
+#[inline]
 pub fn hold() -> Held {
-    HELD.with(|held| {
-        held.set(held.get() + 1);
-        Held(held)
-    })
+    manager_count::increase();
+    Held(PhantomData)
 }
 
 /// Whether the calling thread is calling a waker or a callback. Not in a signal handler.
@@ -232,19 +229,18 @@ pub(crate) fn is_calling() -> bool {
     DRAINING.get()
 }
 
-/// See [`hold`].
+/// See [`hold`]. The kernel thread's count (`manager_count`) says how many it has. This is not `Send`, and a program whose
+/// green threads migrate has promised that they hold nothing of their kernel thread meanwhile: so it is dropped where it
+/// was made.
 #[cfg(not(loom))]
 #[derive(Debug)]
-pub struct Held(*const std::cell::Cell<usize>);
+pub struct Held(PhantomData<*const ()>);
 
 #[cfg(not(loom))]
 impl Drop for Held {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: the kernel thread's own count, without a destructor. It is still the same thread: this is not `Send`,
-        // and a program whose green threads migrate has promised that they hold nothing of their kernel thread meanwhile.
-        let held = unsafe { &*self.0 };
-        held.set(held.get() - 1);
+        manager_count::decrease();
         settle();
     }
 }
@@ -254,7 +250,7 @@ pub(crate) fn settle_now() {
     #[cfg(not(loom))]
     if marcel::in_tick() {
         return call_helper();
-    } else if HELD.get() > 0 || DRAINING.get() {
+    } else if manager_count::get() > 0 || DRAINING.get() {
         return;
     }
     #[cfg(not(loom))]
