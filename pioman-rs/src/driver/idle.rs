@@ -98,11 +98,19 @@ pub(crate) fn busy(driver: &Driver, vp: &Vp) {
 }
 
 /// A context switch of `vp`. True: something is left to be armed by `vp` before it runs a thread.
+#[inline]
 pub(crate) fn switch(driver: &Driver, vp: &Vp) -> bool {
     driver.tasks.at_switch(vp);
-    let sources = driver.registry.pin();
-    let pending = sources.unattended_of(u64::MAX);
-    if pending == 0 || driver.pollers.unpolled(pending) == 0 {
+    match driver.registry.pin_unattended() {
+        Some((sources, pending)) => switch_unattended(driver, sources, pending),
+        None => false,
+    }
+}
+
+/// [`switch`], where these sources are unattended. Apart, so that the usual switch saves no registers for it.
+#[inline(never)]
+fn switch_unattended(driver: &Driver, sources: Pinned<'_>, pending: u64) -> bool {
+    if driver.pollers.unpolled(pending) == 0 {
         return false;
     }
     if !marcel::plumbing::has_work() {

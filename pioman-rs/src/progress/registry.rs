@@ -53,7 +53,7 @@ impl Drop for Slot {
 }
 
 pub(crate) struct Registry {
-    slots: Box<[Slot]>,
+    slots: Box<[Slot; MAX]>,
     /// A bit for each slot that holds a source.
     active: AtomicU64,
     /// A bit for each source whose descriptor the kernel refuses to arm (closed too early): from then on it has none.
@@ -68,8 +68,9 @@ impl Registry {
     /// Without sources. `timed`: times are taken for statistics.
     pub(crate) fn new(timed: bool) -> Registry {
         marcel::plumbing::slot::prepare();
+        let slots: Box<[Slot]> = (0..MAX).map(|_| Slot::default()).collect(); // not on the stack
         Registry {
-            slots: (0..MAX).map(|_| Slot::default()).collect(),
+            slots: slots.try_into().unwrap_or_else(|_| unreachable!("as many as were made")),
             active: AtomicU64::new(0),
             without_fd: AtomicU64::new(0),
             counts: Counts::new(timed),
@@ -182,6 +183,41 @@ impl Registry {
         }
         let phase = self.pins.begin(slot);
         Pinned { registry: self, mask: self.active.load(Acquire), slot, phase: Some(phase) }
+    }
+
+    /// As [`Registry::pin`], if a source is unattended: the pin and a bit for each. Mostly none is. Such a pin ends without a
+    /// call of wakers: nothing has fired meanwhile but in a tick, which has them called otherwise. (No guard: a source does
+    /// not panic.)
+    #[inline(always)]
+    pub(crate) fn pin_unattended(&self) -> Option<(Pinned<'_>, u64)> {
+        let Some(slot) = marcel::plumbing::slot::current() else { return self.pin_slotless() };
+        if self.active.load(Relaxed) == 0 {
+            return None;
+        }
+        let phase = self.pins.begin(Some(slot));
+        let mask = self.active.load(Acquire);
+        let mut unattended = 0;
+        for index in bits(mask) {
+            // SAFETY: pinned, so there is no writer.
+            let registered = unsafe { &*self.slots[index].registered.get() };
+            if registered.as_ref().is_some_and(|slot| slot.source.unattended()) {
+                unattended |= 1 << index;
+            }
+        }
+        if unattended == 0 {
+            self.pins.end(Some(slot), phase);
+            return None;
+        }
+        let sources = Pinned { registry: self, mask, slot: Some(slot), phase: Some(phase) };
+        Some((sources, unattended))
+    }
+
+    /// [`Registry::pin_unattended`] by a kernel thread without a slot.
+    #[cold]
+    fn pin_slotless(&self) -> Option<(Pinned<'_>, u64)> {
+        let sources = self.pin();
+        let unattended = sources.unattended_of(u64::MAX);
+        (unattended != 0).then_some((sources, unattended))
     }
 }
 
@@ -346,6 +382,10 @@ mod tests {
         fn pending(&self) -> bool {
             true
         }
+        /// From the first poll on.
+        fn unattended(&self) -> bool {
+            self.0.load(SeqCst) != 0
+        }
         fn fd(&self) -> Option<RawFd> {
             None
         }
@@ -382,6 +422,24 @@ mod tests {
             }
             stop.store(true, SeqCst);
         });
+    }
+
+    #[test]
+    fn only_unattended_sources_are_left_pinned() {
+        let registry = Registry::new(false);
+        assert!(registry.pin_unattended().is_none());
+        let polls: [Arc<AtomicUsize>; 2] = Default::default();
+        let [_, second] = [&polls[0], &polls[1]]
+            .map(|polls| add(&registry, Arc::new(Probe(polls.clone()))).unwrap());
+        assert!(registry.pin_unattended().is_none() && !srcu::is_pinning());
+        registry.pin().poll_these(Point::Library, 1 << second);
+        let (sources, unattended) = registry.pin_unattended().unwrap();
+        assert_eq!((unattended, sources.of(u64::MAX)), (1 << second, 0b11));
+        assert!(srcu::is_pinning());
+        drop(sources);
+        assert!(!srcu::is_pinning());
+        drop(registry.remove(second, |_| ()));
+        assert!(registry.pin_unattended().is_none());
     }
 
     /// Wakers are not called under a pin. A kernel thread without a slot has no counts of its own that say whether it
