@@ -113,7 +113,8 @@ pub(crate) struct Gate {
     pub(crate) mid_pieces: [Option<Ref>; MAX_RAILS],
     /// Links that can be used: bit by rail.
     pub(crate) open: u8,
-    /// Receives from there are of interest: no link is open, or where they are made decides on a route.
+    /// Receives from there are of interest: no link is open, or where they are made decides on a route. Never those of this
+    /// process's own gate, which has no links.
     notes_receives: bool,
     /// Links were asked for.
     wanted: bool,

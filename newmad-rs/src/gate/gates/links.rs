@@ -113,9 +113,10 @@ impl<D: Driver> Gates<D> {
 
     /// The links of a gate that are open are these.
     fn set_open(&mut self, peer: u32, open: u8) {
+        let is_own = peer == self.process;
         let gate = &mut self.all[peer as usize];
         gate.open = open;
-        gate.notes_receives = open == 0 || self.routes.is_some();
+        gate.notes_receives = !is_own && (open == 0 || self.routes.is_some());
     }
 
     /// A link to `peer` is there: `install` gives its connection to the rail's driver. False: its gate is over

@@ -105,11 +105,14 @@ impl<D: Driver> Gates<D> {
     ) -> Gates<D> {
         let rail = |driver| Rail::new(driver, &config);
         let room = 2 * ranks.all() as usize;
+        let mut all: Box<[_]> =
+            (0..ranks.processes()).map(|process| Gate::new(ranks.of(process))).collect();
+        all[process as usize].notes_receives = false;
         Gates {
             process,
             fragile: config.repairs && drivers.iter().any(|driver| driver.can_break()),
             rails: drivers.into_iter().take(MAX_RAILS).map(rail).collect(),
-            all: (0..ranks.processes()).map(|process| Gate::new(ranks.of(process))).collect(),
+            all,
             connected: Vec::with_capacity(ranks.processes() as usize),
             config,
             threshold: config.threshold,
