@@ -57,19 +57,15 @@ impl Engine {
         self.lock.revocations()
     }
 
-    /// As `send_now`, where there is more than the engine's way: beside the engine if the way there is lent; otherwise
+    /// As `send_away`, where there is more than the engine's way: beside the engine if the way there is lent; otherwise
     /// with the engine, which then lends it.
     #[inline(never)]
     pub(super) fn send_apart(&self, mine: u16, to: u32, tag: u64, data: &[u8]) -> bool {
         // SAFETY: borrowed; the driver copies it.
         let span = unsafe { Span::new(data.as_ptr(), data.len()) };
-        let is_beside = self.beside.has(to);
         let (process, to) = self.ranks.place(to);
         let Some(lease) = self.leases.get(process as usize) else { return false };
         let envelope = Envelope { tag, ends: Ends::new(mine, to) };
-        if is_beside && data.len() >= APART && self.copy_apart(envelope, span) {
-            return true;
-        }
         if !self.signals.has_way(FINE) {
             return self.enter(|core| core.send_to(process, envelope, span)).unwrap_or(false);
         }
@@ -85,6 +81,18 @@ impl Engine {
             sent
         });
         sent.unwrap_or(false)
+    }
+
+    /// As `send_now`, to a rank of this process, which holds several.
+    #[inline(never)]
+    pub(super) fn send_beside(&self, mine: u16, to: u32, tag: u64, data: &[u8]) -> bool {
+        // SAFETY: borrowed; it is copied here.
+        let span = unsafe { Span::new(data.as_ptr(), data.len()) };
+        let envelope = Envelope { tag, ends: Ends::new(mine, self.beside.place(to)) };
+        if data.len() >= APART && self.copy_apart(envelope, span) {
+            return true;
+        }
+        self.enter(|core| core.send_here(envelope, span)).unwrap_or(false)
     }
 
     /// Copies a message to a rank of this process into the buffer of its receive, if that is there, without the engine:

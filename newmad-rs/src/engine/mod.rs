@@ -232,6 +232,15 @@ impl Engine {
     /// be done than to give it to the driver. False: it is still to be sent.
     #[inline]
     pub(crate) fn send_now(&self, mine: u16, to: u32, tag: u64, data: &[u8]) -> bool {
+        match self.beside.has(to) {
+            true => self.send_beside(mine, to, tag, data),
+            false => self.send_away(mine, to, tag, data),
+        }
+    }
+
+    /// As [`Engine::send_now`], to another process, or to the only rank of this one.
+    #[inline(never)]
+    fn send_away(&self, mine: u16, to: u32, tag: u64, data: &[u8]) -> bool {
         if self.signals.has_way(FINE | SEVERAL) {
             return self.send_apart(mine, to, tag, data);
         }
@@ -427,6 +436,7 @@ impl Engine {
 
     /// Has a thread watch what is unattended. The usual case in short: a spare kernel thread sleeps on the descriptor,
     /// and the peers have only to be asked to ring.
+    #[inline(never)]
     pub(crate) fn have_watched(&self, manager: &Manager) {
         if !self.is_watched_by(manager) || !self.arm_and_settle() {
             manager.ensure_watched();

@@ -29,15 +29,24 @@ pub(crate) struct Ranks {
 pub(crate) struct Beside {
     first: u32,
     count: u32,
+    /// The first rank of the process, which `first` need not be.
+    own: u32,
 }
 
 impl Beside {
     /// A process that is one rank has none.
-    pub(crate) const NONE: Beside = Beside { first: 0, count: 0 };
+    pub(crate) const NONE: Beside = Beside { first: 0, count: 0, own: 0 };
 
     #[inline(always)]
     pub(crate) fn has(self, source: u32) -> bool {
         source.wrapping_sub(self.first) < self.count
+    }
+
+    /// The place within the process of a rank that is beside.
+    #[inline(always)]
+    pub(crate) fn place(self, rank: u32) -> u16 {
+        debug_assert!(rank != ANY_SOURCE && self.has(rank));
+        (rank - self.own) as u16
     }
 
     #[inline(always)]
@@ -53,8 +62,10 @@ impl Ranks {
         match own.len() as u32 {
             1 => Beside::NONE,
             // `ANY_SOURCE` is the number before 0.
-            count if count == self.all() => Beside { first: ANY_SOURCE, count: count + 1 },
-            count => Beside { first: own.start, count },
+            count if count == self.all() => {
+                Beside { first: ANY_SOURCE, count: count + 1, own: own.start }
+            }
+            count => Beside { first: own.start, count, own: own.start },
         }
     }
 
@@ -125,7 +136,7 @@ impl Ranks {
     /// The process of a rank.
     #[inline]
     pub(crate) fn home(&self, rank: u32) -> u32 {
-        self.place(rank).0
+        if self.home.is_empty() { rank } else { self.home[rank as usize] }
     }
 }
 
@@ -142,6 +153,17 @@ mod tests {
         assert_eq!([0, 1, 2].map(|process| ranks.of(process)), [0..2, 2..3, 3..6]);
         for rank in 0..6 {
             assert!(ranks.of(ranks.home(rank)).contains(&rank));
+        }
+    }
+
+    #[test]
+    fn a_rank_beside_has_its_place() {
+        for (counts, process) in [(&[2, 1, 3][..], 2), (&[3], 0), (&[2, 2], 0)] {
+            let ranks = Ranks::new(counts).unwrap();
+            let beside = ranks.sources_beside(process);
+            for rank in ranks.of(process) {
+                assert_eq!((process, beside.place(rank)), ranks.place(rank));
+            }
         }
     }
 

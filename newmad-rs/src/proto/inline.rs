@@ -71,8 +71,10 @@ impl<D: Driver> Core<D> {
         self.count_here(envelope, len, moment, number);
     }
 
-    /// Sends to a rank of this process. If a receive is there: one copy, from the sender's buffer to the receiver's.
-    fn send_here(&mut self, envelope: Envelope, data: Span) -> bool {
+    /// Sends to a rank of this process. If a receive is there: one copy, from the sender's buffer to the receiver's. False: it
+    /// is still to be sent.
+    #[inline]
+    pub(crate) fn send_here(&mut self, envelope: Envelope, data: Span) -> bool {
         let Envelope { tag, ends } = envelope;
         let (process, len) = (self.process, data.len());
         if len > self.gates.threshold || self.deaf || !self.gates[process as usize].sends.is_empty()
