@@ -620,10 +620,16 @@ impl Engine {
 
     /// The calling thread is about to sleep, whatever for: this side waits, and rings the peers that it has not rung at once.
     /// (What another thread comes to owe from now on, that thread pays.)
+    #[inline]
     pub(crate) fn before_sleep(&self) {
         if self.doorbells.owe() {
-            self.with(Core::pay_owed);
+            self.pay_owed();
         }
+    }
+
+    #[cold]
+    fn pay_owed(&self) {
+        self.with(Core::pay_owed);
     }
 
     /// Its owner is about to block on it, and on others.

@@ -39,10 +39,13 @@ const LOOKS: u32 = 64;
 
 /// Looks for a while for what another rank of the process does, polls in between, and stops when other green threads can run
 /// here.
+#[inline]
 pub(crate) fn look_beside(manager: &Manager, over: impl Fn() -> bool) -> bool {
-    if others_runnable() {
-        return false;
-    }
+    !others_runnable() && spin_beside(manager, over)
+}
+
+#[inline(never)]
+fn spin_beside(manager: &Manager, over: impl Fn() -> bool) -> bool {
     let mut begun = None;
     loop {
         for _ in 0..LOOKS {
@@ -129,12 +132,9 @@ impl Engine {
     /// As [`Engine::wait`].
     #[inline]
     unsafe fn wait_for(&self, request: NonNull<Request>, manager: &Manager, heeds: bool) {
-        // SAFETY: the owner keeps it alive.
-        if !unsafe { request.as_ref() }.is_finished() {
-            let unfinished = Unfinished { engine: self, request, manager, heeds };
-            unfinished.wait(None);
-            std::mem::forget(unfinished);
-        }
+        let unfinished = Unfinished { engine: self, request, manager, heeds };
+        unfinished.wait(None);
+        std::mem::forget(unfinished);
     }
 
     /// As [`Engine::wait`], for a request whose handle is dropped. A thread that panics meanwhile, or is unwound, reports
@@ -264,7 +264,8 @@ struct Unfinished<'a> {
 
 impl Unfinished<'_> {
     /// `overdue`: its thread is unwound, and the wait is told of when it lasts.
-    fn wait(&self, mut overdue: Option<Overdue>) {
+    #[inline]
+    fn wait(&self, overdue: Option<Overdue>) {
         // SAFETY: `Engine::wait`'s caller owns it and is here.
         let request = unsafe { self.request.as_ref() };
         if request.is_finished() {
@@ -272,8 +273,16 @@ impl Unfinished<'_> {
         }
         self.engine.comes_to_wait(request);
         if overdue.is_none() && self.engine.comes_from_beside(request) && marcel::is_green() {
-            return self.wait_beside(request);
+            self.engine.wait_beside(request, self.manager);
+        } else {
+            self.wait_for_events(request, overdue);
         }
+    }
+
+    /// Waits for a request whose end a poll finds. Apart, so that waits for other ranks of the process save no registers
+    /// for it.
+    #[inline(never)]
+    fn wait_for_events(&self, request: &Request, mut overdue: Option<Overdue>) {
         let shown = !request.is_short() && !self.engine.doorbells.are_absent();
         let _shown = shown.then(|| Waiter::new(self.engine));
         let _open = self.engine.calls(request.mine.get()).open(self.manager);
@@ -307,28 +316,27 @@ impl Unfinished<'_> {
     }
 }
 
-impl Unfinished<'_> {
+impl Engine {
     /// Waits for what another rank of this process brings. No poll finds its end, and none is asked for (`Pending`): the
     /// thread gives its virtual processor to the others at once.
     #[inline(never)]
-    fn wait_beside(&self, request: &Request) {
-        let engine = self.engine;
-        let _open = engine.calls(request.mine.get()).open(self.manager);
+    fn wait_beside(&self, request: &Request, manager: &Manager) {
+        let _open = self.calls(request.mine.get()).open(manager);
         loop {
-            engine.send_held();
-            engine.feed_if_starved();
+            self.send_held();
+            self.feed_if_starved();
             // The lock holder that began this for the caller may have left a copy to be made.
-            if engine.pending() && !request.is_finished() {
-                self.manager.poll(Point::Library);
+            if self.pending() && !request.is_finished() {
+                manager.poll(Point::Library);
             }
-            if !look_beside(self.manager, || request.done.is_done()) {
-                engine.before_sleep();
+            if !look_beside(manager, || request.done.is_done()) {
+                self.before_sleep();
                 request.done.latch().wait("a message");
             }
             if request.is_finished() {
                 return;
             }
-            engine.nudged(self.request);
+            self.nudged(NonNull::from(request));
         }
     }
 }
