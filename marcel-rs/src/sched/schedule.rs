@@ -6,7 +6,9 @@ use std::time::Instant;
 use crate::recorder::event;
 use crate::recorder::{self, Kind as Trace};
 use crate::sched::here;
+use crate::sched::hooks::Hooks;
 use crate::sched::policy::Why;
+use crate::sched::shared::Shared;
 use crate::sched::steal::Reachable;
 use crate::sched::tick_handler;
 #[cfg(target_arch = "x86_64")]
@@ -38,9 +40,11 @@ impl Worker {
         let interrupts = user_interrupts::receive().inspect(|interrupts| {
             self.vector.store(interrupts.vector() as u32 + 1, Relaxed);
         });
-        while !self.shared.is_stopping() {
+        // Looked up once: they stay as long as the worker has a kernel thread.
+        let (shared, hooks): (&Shared, _) = (&self.shared, self.shared.hooks());
+        while !shared.is_stopping() {
             let mut core = here.own_core();
-            let Some(tcb) = here.next(&mut core) else {
+            let Some(tcb) = here.next(shared, &mut core) else {
                 drop(core);
                 here.rest();
                 continue;
@@ -52,7 +56,7 @@ impl Worker {
             } else {
                 drop(core);
             }
-            here.execute(tcb);
+            here.execute(shared, hooks, tcb);
         }
         here.end_all();
         self.become_idle();
@@ -77,11 +81,11 @@ impl Worker {
 }
 
 impl Here {
-    /// The thread to run next.
+    /// The thread to run next. `shared` is the worker's, as for [`Here::execute`].
     #[inline(always)]
-    pub(super) fn next(self, core: &mut Core) -> Option<&'static Tcb> {
+    pub(super) fn next(self, shared: &Shared, core: &mut Core) -> Option<&'static Tcb> {
         self.inbox.drain(|tcb| core.order.put(tcb, Why::Woken));
-        if self.shared.migrating() {
+        if shared.migrating() {
             self.movable.drain(|tcb| core.order.put(tcb, Why::Woken));
         }
         let pick = core.picks.wrapping_add(1);
@@ -94,12 +98,12 @@ impl Here {
         {
             return Some(tcb);
         }
-        if self.shared.migrating() && self.original.is_none() {
+        if shared.migrating() && self.original.is_none() {
             self.share_surplus(core);
         }
         let Core { order, spawned, wakes_next, .. } = core;
         let found = order.next(&mut Reachable { worker: &self, spawned, wakes_next });
-        if found.is_none() && self.shared.migrating() && self.rob_inboxes(core) {
+        if found.is_none() && shared.migrating() && self.rob_inboxes(core) {
             let Core { order, spawned, wakes_next, .. } = core;
             return order.next(&mut Reachable { worker: &self, spawned, wakes_next });
         }
@@ -118,13 +122,13 @@ impl Here {
         }
     }
 
-    /// Runs a thread until it switches out.
+    /// Runs a thread until it switches out. `shared` and `hooks` are the worker's: the loop has looked them up.
     ///
     /// Inlined into the loop, which matters: between the jump that leaves a thread and the one that enters the
     /// next there must be no return. The processor pairs returns with calls; one that belongs to the loop would be
     /// paired with the thread's call, and then the thread's return with the loop's (two misses a switch, 8 ns).
     #[inline(always)]
-    pub(super) fn execute(self, tcb: &'static Tcb) {
+    pub(super) fn execute(self, shared: &Shared, hooks: Option<&dyn Hooks>, tcb: &'static Tcb) {
         if !self.busy.load(Relaxed) {
             self.become_busy();
         }
@@ -135,7 +139,7 @@ impl Here {
                 return self.give_up(tcb, error);
             }
         }
-        if self.shared.migrating() {
+        if shared.migrating() {
             self.worker().take_home(tcb);
             tcb.info.at_home(self.number(), self.tid.load(Relaxed) as u32);
         }
@@ -158,7 +162,7 @@ impl Here {
         here::set_tcb(None);
         if how != Some(Switch::Ended) {
             tcb.info.suspended();
-            if let Some(check) = self.shared.check {
+            if let Some(check) = shared.check {
                 check(tcb);
             }
         }
@@ -178,7 +182,7 @@ impl Here {
             Some(Switch::Ended) | None => self.retire(&mut core, tcb),
         }
         drop(core);
-        if let Some(hooks) = self.shared.hooks()
+        if let Some(hooks) = hooks
             && hooks.switch(&self.vp)
         {
             self.become_idle();

@@ -133,13 +133,13 @@ impl Here {
         let (mut in_vain, mut moved) = (0, Instant::now());
         loop {
             let before = living();
-            let next = self.next(&mut self.own_core());
+            let next = self.next(&self.shared, &mut self.own_core());
             match next {
                 Some(tcb) if cfg!(panic = "abort") && is_begun(tcb) => self.leave_behind(tcb),
                 Some(tcb) => {
                     let first = !tcb.own.unwinding.get();
                     Self::unwind(tcb, in_vain == 0 || moved.elapsed() < PATIENCE);
-                    self.execute(tcb);
+                    self.execute(&self.shared, self.shared.hooks(), tcb);
                     in_vain = if first || living() < before { 0 } else { in_vain + 1 };
                 }
                 None if before == 0 => return,

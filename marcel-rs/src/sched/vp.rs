@@ -139,6 +139,7 @@ impl Vp {
     }
 
     /// Whether others have made threads runnable here.
+    #[inline]
     pub(crate) fn has_mail(&self) -> bool {
         !self.inbox.is_empty() || !self.movable.is_empty()
     }

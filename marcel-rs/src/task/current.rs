@@ -123,6 +123,7 @@ pub fn current_name() -> Option<String> {
 }
 
 /// Whether the caller is a green thread.
+#[inline]
 pub fn is_green() -> bool {
     here::vp().is_some()
 }

@@ -80,7 +80,7 @@ impl<T> JoinHandle<T> {
         let (tcb, me) = (self.tcb(), park::current());
         if !tcb.join.is_done() && tcb.join.register(me) {
             while !tcb.join.is_done() {
-                park::park_as(me, "join", None);
+                park::park_as(me, "join");
             }
         } else {
             budget::spend_of(me);

@@ -224,12 +224,13 @@ impl Latch {
     ///
     /// # Blocking
     /// The green thread, or the kernel thread outside a runtime.
+    #[inline]
     pub fn wait(&self, reason: &'static str) {
         if !self.is_set() {
             let me = park::current();
             self.alone_as(me, |latch| {
                 while !latch.is_set() {
-                    park::park_as(me, reason, None);
+                    park::park_as(me, reason);
                 }
             });
         }

@@ -14,6 +14,7 @@ use crate::task::budget;
 use crate::tcb::block::Tcb;
 
 /// The calling thread's block; a kernel thread gets one at its first call.
+#[inline]
 pub(crate) fn current() -> &'static Tcb {
     here::tcb().unwrap_or_else(kernel_thread)
 }
@@ -52,16 +53,22 @@ fn kernel_thread() -> &'static Tcb {
 
 /// Blocks until a token is available, and takes it. May return early: callers wait in a loop.
 pub(crate) fn park(reason: &'static str) {
-    park_until(reason, None);
+    park_as(current(), reason);
+}
+
+/// As [`park`], by the thread that `tcb` is. Apart from [`park_until`], so that it keeps nothing of a deadline across the
+/// switch.
+pub(crate) fn park_as(tcb: &'static Tcb, reason: &'static str) {
+    wait_for_token(tcb, reason, None);
 }
 
 /// As [`park`], and returns at `deadline` at the latest.
 pub(crate) fn park_until(reason: &'static str, deadline: Option<Instant>) {
-    park_as(current(), reason, deadline);
+    wait_for_token(current(), reason, deadline);
 }
 
-/// As [`park_until`], by the thread that `tcb` is.
-pub(crate) fn park_as(tcb: &'static Tcb, reason: &'static str, deadline: Option<Instant>) {
+#[inline(always)]
+fn wait_for_token(tcb: &'static Tcb, reason: &'static str, deadline: Option<Instant>) {
     if tcb.park.take_token() {
         return budget::spend_of(tcb);
     }

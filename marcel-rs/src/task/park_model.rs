@@ -18,14 +18,18 @@ pub(crate) fn unpark(tcb: &Tcb) {
 }
 
 pub(crate) fn park(reason: &'static str) {
-    park_until(reason, None);
+    park_as(current(), reason);
 }
 
-pub(crate) fn park_until(reason: &'static str, deadline: Option<Instant>) {
-    park_as(current(), reason, deadline);
+pub(crate) fn park_as(tcb: &'static Tcb, _: &'static str) {
+    wait_for_token(tcb, None);
 }
 
-pub(crate) fn park_as(tcb: &'static Tcb, _: &'static str, deadline: Option<Instant>) {
+pub(crate) fn park_until(_: &'static str, deadline: Option<Instant>) {
+    wait_for_token(current(), deadline);
+}
+
+fn wait_for_token(tcb: &'static Tcb, deadline: Option<Instant>) {
     if !tcb.park.take_token() {
         tcb.sleeper.sleep(deadline, || false);
         tcb.park.take_token();
