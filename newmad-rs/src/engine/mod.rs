@@ -329,7 +329,7 @@ impl Engine {
     #[inline]
     pub(crate) unsafe fn submit(&self, request: NonNull<Request>) {
         // SAFETY: the caller's promise.
-        if unsafe { self.begin(request, |_, _| ()) }.is_none() {
+        if unsafe { self.begin(request, |_| ()) }.is_none() {
             // SAFETY: the caller's promise.
             unsafe { self.enqueue(request) };
         }
@@ -344,9 +344,15 @@ impl Engine {
     pub(crate) unsafe fn submit_then_compute(&self, request: NonNull<Request>, manager: &Manager) {
         // SAFETY: valid, and kept alive by its owner, the caller.
         let asked = unsafe { request.as_ref() };
-        let _posting = self.posting(asked);
-        // SAFETY: the caller's promise.
-        unsafe { self.submit_and_leave(request, manager) };
+        if asked.is_short_receive() {
+            // No idle core is to begin it, and its peer may ring.
+            // SAFETY: the caller's promise.
+            unsafe { self.begin_and_leave(request, manager, Core::start_short_receive, false) };
+        } else {
+            let _posting = self.posting(asked);
+            // SAFETY: the caller's promise.
+            unsafe { self.submit_and_leave(request, manager) };
+        }
         if self.signals.held.load(Ordering::Relaxed) && !self.is_watched_by(manager) {
             // The watcher looks now and then (its polling mode), which is too late for what is held.
             self.send_held();
@@ -365,7 +371,7 @@ impl Engine {
         if asked.is_short() { None } else { self.signals.absence.pausing(!self.pending()) }
     }
 
-    /// The submission itself.
+    /// The submission of anything but a short receive.
     ///
     /// # Safety
     /// As [`Engine::submit`].
@@ -373,52 +379,78 @@ impl Engine {
     unsafe fn submit_and_leave(&self, request: NonNull<Request>, manager: &Manager) {
         // SAFETY: valid, and kept alive by its owner, the caller.
         let asked = unsafe { request.as_ref() };
-        let mut silenced = false;
         if self.offload.wants(asked) && manager.offer() {
             // A poller finds it. A poller that stops calls `ensure_watched`, which has a thread look, if need be the
             // caller.
             // SAFETY: the caller's promise; the request is in no list.
             unsafe { self.signals.submissions.push(request) };
-        } else {
-            // This thread is here, arms again before it leaves, and is expected to wait then: its peer, which may send to it in
-            // this moment, need not ring.
-            silenced = asked.op == Op::Send
-                && !asked.is_short()
-                && self.signals.absence.is_expected_to_be_short()
-                && self.doorbells.are_everywhere()
-                && self.doorbells.silence();
-            let begun = |core: &mut Locked<'_>, _| {
-                if self.comes_from_beside(asked) && !core.has_work() {
-                    return None;
-                }
-                let backlog = core.gates.backlog > 0;
-                let spell = core.pending.spell(backlog);
-                if asked.is_finished() && !silenced {
-                    return None;
-                }
-                // No event brings a copy that this request has begun: its announcement had come before.
-                if self.covered.is(spell) && core.copies.is_empty() && !silenced {
-                    core.call_for_held();
-                    return None;
-                }
-                let settled = self.is_watched_by(manager) && core.settle(FEW);
-                if settled {
-                    self.covered.set(spell);
-                }
-                (!settled).then_some(spell)
-            };
-            // SAFETY: the caller's promise.
-            match unsafe { self.begin(request, begun) } {
-                Some(None) if asked.is_finished() => return self.watch_held_back(manager),
-                Some(None) => return,
-                Some(Some(spell)) => {
-                    manager.ensure_watched();
-                    return self.covered.set(spell);
-                }
+            return self.leave_submitted(asked, manager, false);
+        }
+        // This thread is here, arms again before it leaves, and is expected to wait then: its peer, which may send to it in
+        // this moment, need not ring.
+        let silenced = asked.op == Op::Send
+            && !asked.is_short()
+            && self.signals.absence.is_expected_to_be_short()
+            && self.doorbells.are_everywhere()
+            && self.doorbells.silence();
+        // SAFETY: the caller's promise.
+        unsafe { self.begin_and_leave(request, manager, Core::start, silenced) };
+    }
+
+    /// Begins the request if the lock is free, and sees to it that it is watched. `silenced`: the doorbells were silenced
+    /// for it.
+    ///
+    /// # Safety
+    /// As [`Engine::submit`].
+    #[inline(always)]
+    unsafe fn begin_and_leave(
+        &self,
+        request: NonNull<Request>,
+        manager: &Manager,
+        start: impl FnOnce(&mut Core<AnyDriver>, Ref),
+        silenced: bool,
+    ) {
+        // SAFETY: valid, and kept alive by its owner, the caller.
+        let asked = unsafe { request.as_ref() };
+        let begun = |core: &mut Locked<'_>| {
+            if self.beside.has(asked.peer) && asked.is_short_receive() && !core.has_work() {
+                return None;
+            }
+            let backlog = core.gates.backlog > 0;
+            let spell = core.pending.spell(backlog);
+            if asked.is_finished() && !silenced {
+                return None;
+            }
+            // No event brings a copy that this request has begun: its announcement had come before.
+            if self.covered.is(spell) && core.copies.is_empty() && !silenced {
+                core.call_for_held();
+                return None;
+            }
+            let settled = self.is_watched_by(manager) && core.settle(FEW);
+            if settled {
+                self.covered.set(spell);
+            }
+            (!settled).then_some(spell)
+        };
+        // SAFETY: the caller's promise.
+        match unsafe { self.begin_by(request, start, begun) } {
+            Some(None) if asked.is_finished() => self.watch_held_back(manager),
+            Some(None) => {}
+            Some(Some(spell)) => {
+                manager.ensure_watched();
+                self.covered.set(spell);
+            }
+            None => {
                 // SAFETY: the caller's promise.
-                None => unsafe { self.enqueue(request) },
+                unsafe { self.enqueue(request) };
+                self.leave_submitted(asked, manager, silenced);
             }
         }
+    }
+
+    /// The request is on the submission list, or was, and its owner computes on.
+    #[inline(never)]
+    fn leave_submitted(&self, asked: &Request, manager: &Manager, silenced: bool) {
         if silenced || !asked.is_finished() {
             self.have_watched(manager);
         } else {
@@ -465,7 +497,7 @@ impl Engine {
         let asked = unsafe { request.as_ref() };
         let (short, peer) = (asked.is_short_receive(), asked.peer);
         // Not by the count of those outstanding: other threads' requests end, too.
-        let begun = |core: &mut Locked<'_>, _| {
+        let begun = |core: &mut Locked<'_>| {
             if asked.is_finished() {
                 return false;
             }
@@ -502,22 +534,32 @@ impl Engine {
         }
     }
 
-    /// Begins the request if the lock is free, and makes the call, which is told how many requests were outstanding
-    /// before. The request may be over then.
+    /// Begins the request if the lock is free, and makes the call. The request may be over then.
     #[inline(always)]
     unsafe fn begin<R>(
         &self,
         request: NonNull<Request>,
-        call: impl FnOnce(&mut Locked<'_>, usize) -> R,
+        call: impl FnOnce(&mut Locked<'_>) -> R,
+    ) -> Option<R> {
+        // SAFETY: the caller's promise.
+        unsafe { self.begin_by(request, Core::start, call) }
+    }
+
+    /// As [`Engine::begin`], by that function of the engine's.
+    #[inline(always)]
+    unsafe fn begin_by<R>(
+        &self,
+        request: NonNull<Request>,
+        start: impl FnOnce(&mut Core<AnyDriver>, Ref),
+        call: impl FnOnce(&mut Locked<'_>) -> R,
     ) -> Option<R> {
         self.enter(|core| {
             if self.signals.starved.load(Ordering::Relaxed) {
                 core.grow();
             }
-            let before = core.pending.count();
             // SAFETY: the caller's promise.
-            core.start(unsafe { Ref::new(request) });
-            call(core, before)
+            start(core, unsafe { Ref::new(request) });
+            call(core)
         })
     }
 

@@ -97,6 +97,7 @@ pub(crate) struct Gate {
     /// The peer's first rank, and the number of its ranks.
     first: u32,
     count: u32,
+    /// Changed by [`Gate::end`].
     pub(crate) life: Life,
     pub(crate) tx_seq: u32,
     pub(crate) rx_seq: u32,
@@ -113,8 +114,8 @@ pub(crate) struct Gate {
     pub(crate) mid_pieces: [Option<Ref>; MAX_RAILS],
     /// Links that can be used: bit by rail.
     pub(crate) open: u8,
-    /// Receives from there are of interest: no link is open, or where they are made decides on a route. Never those of this
-    /// process's own gate, which has no links.
+    /// Receives from there are of interest: no link is open, where they are made decides on a route, or it is not alive. This
+    /// process's own gate has no links.
     notes_receives: bool,
     /// Links were asked for.
     wanted: bool,
@@ -257,6 +258,12 @@ impl Gate {
     /// Polling for a message from there was in vain.
     pub(crate) fn miss(&mut self) {
         self.hits = self.hits.saturating_sub(1);
+    }
+
+    /// It is not alive any more.
+    pub(crate) fn end(&mut self, life: Life) {
+        self.life = life;
+        self.notes_receives = true;
     }
 
     /// Whether its tracks are worth looking at.

@@ -48,11 +48,6 @@ impl Beside {
         debug_assert!(rank != ANY_SOURCE && self.has(rank));
         (rank - self.own) as u16
     }
-
-    #[inline(always)]
-    pub(crate) fn is_none(self) -> bool {
-        self.count == 0
-    }
 }
 
 impl Ranks {

@@ -113,13 +113,20 @@ impl Tables {
 
     #[inline]
     fn take_posted(&mut self, source: u32, tag: u64) -> Option<Ref> {
-        let queue = &mut self.posted[hash(source, tag) & self.mask];
-        let mut found = queue.find(|request| request.peer == source && request.tag == tag);
-        if self.wild == 0 {
-            let request = found?;
-            queue.remove(request);
-            return Some(request);
+        if self.wild != 0 {
+            return self.take_posted_of_all(source, tag);
         }
+        let queue = &mut self.posted[hash(source, tag) & self.mask];
+        let request = queue.find(|request| request.peer == source && request.tag == tag)?;
+        queue.remove(request);
+        Some(request)
+    }
+
+    /// As [`Tables::take_posted`], where there are receives from any source, or with a mask.
+    #[inline(never)]
+    fn take_posted_of_all(&mut self, source: u32, tag: u64) -> Option<Ref> {
+        let queue = &self.posted[hash(source, tag) & self.mask];
+        let mut found = queue.find(|request| request.peer == source && request.tag == tag);
         let any = &self.posted_any[hash(0, tag) & self.mask];
         found = earlier(found, first(any, source, tag));
         found = earlier(found, first(&self.posted_masked, source, tag));
@@ -144,11 +151,12 @@ impl Tables {
         [(0, self.at(source, tag)), (1, self.at(0, tag)), (2, 0)]
     }
 
-    #[inline]
+    #[inline(always)]
     fn find_unexpected(&self, pool: &Pool, from: u32, tag: u64, mask: u64) -> Option<u32> {
-        if self.count == 0 {
-            return None;
-        }
+        if self.count == 0 { None } else { self.search_unexpected(pool, from, tag, mask) }
+    }
+
+    fn search_unexpected(&self, pool: &Pool, from: u32, tag: u64, mask: u64) -> Option<u32> {
         let (list, bucket) = self.place(from, tag, mask);
         let mut index = self.unexpected[list][bucket].head;
         while index != NONE {
@@ -260,7 +268,7 @@ impl Matching {
     }
 
     /// Adds a receive, or a probe, for which no message is there.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn post(&mut self, request: Ref) {
         let tables = self.of(request.mine.get());
         if let Op::Probe { .. } = request.op {
@@ -268,8 +276,13 @@ impl Matching {
         }
         request.order.set(tables.order);
         tables.order += 1;
-        tables.wild += usize::from(is_wild(request));
-        tables.bucket(request).push(request, Place::Posted);
+        if is_wild(request) {
+            tables.wild += 1;
+            tables.bucket(request).push(request, Place::Posted);
+        } else {
+            let bucket = tables.at(request.peer, request.tag);
+            tables.posted[bucket].push(request, Place::Posted);
+        }
     }
 
     /// Takes back a posted receive, or a probe.
@@ -300,7 +313,7 @@ impl Matching {
     }
 
     /// The unexpected message that a receive of that rank gets, if there is one; it stays in its lists.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn find_unexpected(&self, to: u16, from: u32, tag: u64, mask: u64) -> Option<u32> {
         self.get(to).find_unexpected(&self.pool, from, tag, mask)
     }

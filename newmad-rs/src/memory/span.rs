@@ -81,12 +81,15 @@ unsafe fn copy_few(from: *const u8, to: *mut u8, len: usize) {
     }
     // SAFETY: the caller's promise; each width is at most the length.
     unsafe {
+        // A word and more first: that is what most short messages are.
+        if len >= 8 {
+            return ends::<u64>(from, to, len);
+        }
         match len {
             0 => {}
             1 => to.write(from.read()),
             2..=3 => ends::<u16>(from, to, len),
-            4..=7 => ends::<u32>(from, to, len),
-            _ => ends::<u64>(from, to, len),
+            _ => ends::<u32>(from, to, len),
         }
     }
 }

@@ -161,7 +161,7 @@ impl<D: Driver> Core<D> {
     }
 
     /// Ends a request: the last touch.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn finish(&mut self, request: Ref, outcome: Outcome) {
         self.pending.finish(request, outcome);
     }

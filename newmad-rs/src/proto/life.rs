@@ -85,7 +85,7 @@ impl<D: Driver> Core<D> {
         if self.gates[peer as usize].life != Life::Alive {
             return;
         }
-        self.gates[peer as usize].life = Life::Left;
+        self.gates[peer as usize].end(Life::Left);
         self.gates.note_end(peer, Cause::Left);
         self.gates.consider(peer);
         self.gates.living -= 1;
@@ -361,7 +361,7 @@ impl<D: Driver> Core<D> {
         };
         for peer in 0..self.gates.len() as u32 {
             if peer != self.process && self.gates[peer as usize].is_open() {
-                self.gates[peer as usize].life = Life::Dead(Cause::Left);
+                self.gates[peer as usize].end(Life::Dead(Cause::Left));
                 self.gates.hang_up(peer);
             }
             self.clear(peer, why);

@@ -19,12 +19,15 @@ const OFTEN: u8 = 4;
 /// See the module.
 pub(crate) struct Pending {
     signals: Arc<Signals>,
-    outstanding: usize,
-    /// Of these, short receives of what ranks of this process send: those bring it, and no event does. The other counts are
-    /// without them.
+    /// Short receives of what ranks of this process send: those bring it, and no event does.
     from_beside: usize,
     beside: Beside,
-    /// Of the others, those whose owners ask for their ends; of those, the short ones, and the receives that their owners find
+    /// All others.
+    outstanding: usize,
+    /// Of these, short receives whose owners ask for their ends. They are attended, short and ignorable; the next counts are
+    /// without them.
+    short_receives: usize,
+    /// Of the rest, those whose owners ask for their ends; of those, the short ones, and the receives that their owners find
     /// soon enough.
     attended: usize,
     short: usize,
@@ -58,9 +61,10 @@ impl Pending {
     ) -> Pending {
         Pending {
             signals,
-            outstanding: 0,
             from_beside: 0,
             beside,
+            outstanding: 0,
+            short_receives: 0,
             attended: 0,
             short: 0,
             ignorable: 0,
@@ -79,51 +83,93 @@ impl Pending {
     /// Requests that are not over.
     #[inline]
     pub(crate) fn count(&self) -> usize {
-        self.outstanding
+        self.outstanding + self.from_beside
     }
 
     /// A request begins.
     #[inline]
     pub(crate) fn begin(&mut self, request: Ref) {
+        if request.is_short_receive() {
+            return self.begin_short_receive(request);
+        }
         let is_ignorable = self.is_ignorable(request);
         request.is_ignorable.set(is_ignorable);
-        if !self.is_from_beside(request) {
-            let outstanding = self.outstanding - self.from_beside;
-            // While only ignored requests are outstanding no thread keeps the watch. A short one does not need it: that it
-            // can go on is found by its owner, and each arming for one would be a wake-up in vain.
-            let lost = outstanding == self.ignored() && !request.is_short() && !is_ignorable;
-            if outstanding == 0 || lost {
-                self.spell += 1;
-                self.watched_for = Rings::NONE;
-            }
+        // While only ignored requests are outstanding no thread keeps the watch. A short one does not need it: that it
+        // can go on is found by its owner, and each arming for one would be a wake-up in vain.
+        let lost = self.outstanding == self.ignored() && !request.is_short() && !is_ignorable;
+        if self.outstanding == 0 || lost {
+            self.begin_spell();
         }
+        self.outstanding += 1;
         self.tally(request, true);
+        self.publish();
+    }
+
+    /// As [`Pending::begin`], of a short receive.
+    #[inline(always)]
+    pub(crate) fn begin_short_receive(&mut self, request: Ref) {
+        debug_assert!(request.is_short_receive());
+        if self.beside.has(request.peer) {
+            // What is published is without these: the line stays with the cores that read it.
+            self.from_beside += 1;
+            return;
+        }
+        let is_first = self.outstanding == 0;
+        if is_first {
+            self.begin_spell();
+        }
+        self.outstanding += 1;
+        self.publish_short_receive(request.attended.get(), is_first, |count| count + 1);
+    }
+
+    fn begin_spell(&mut self) {
+        self.spell += 1;
+        self.watched_for = Rings::NONE;
+    }
+
+    /// A short receive has begun, or ends. `alone`: nothing else is outstanding. One that is attended changes nothing else
+    /// in whether a thread has to watch: it counts on both sides of that comparison, or, where peers tell apart for what
+    /// they ring, on one side which is not 0 already.
+    #[inline(always)]
+    fn publish_short_receive(
+        &mut self,
+        attended: bool,
+        alone: bool,
+        by_one: impl FnOnce(usize) -> usize,
+    ) {
+        if attended {
+            self.short_receives = by_one(self.short_receives);
+        }
+        if alone || !attended {
+            self.publish();
+        } else {
+            self.signals.outstanding.store(self.outstanding, Ordering::Relaxed);
+        }
     }
 
     /// Requests that no thread watches while their owners ask for their ends.
     #[inline]
     fn ignored(&self) -> usize {
-        if self.tells_apart { 0 } else { self.ignorable }
+        if self.tells_apart { 0 } else { self.ignorable + self.short_receives }
     }
 
-    /// Whether the request's owner finds its end soon enough, so that no thread has to watch for it: a short receive; or, over
-    /// sockets, one of a message that its sender does not announce: if the kernel keeps that and those before it until the
-    /// owner waits, or the owner, as it has done before, will wait at once.
+    /// Whether the owner of a request other than a short receive, which is ignorable, finds its end soon enough, so that no
+    /// thread has to watch for it: over sockets, a receive of a message that its sender does not announce: if the kernel keeps
+    /// that and those before it until the owner waits, or the owner, as it has done before, will wait at once.
     #[inline]
     fn is_ignorable(&self, request: Ref) -> bool {
-        request.is_short_receive()
-            || request.op == Op::Recv
-                && request.attended.get()
-                && !self.tells_apart
-                && request.capacity <= self.unasked
-                && self.refuted < OFTEN
-                && (self.left + request.capacity <= self.unasked
-                    || self.signals.absence.is_expected_to_be_short())
+        request.op == Op::Recv
+            && request.attended.get()
+            && !self.tells_apart
+            && request.capacity <= self.unasked
+            && self.refuted < OFTEN
+            && (self.left + request.capacity <= self.unasked
+                || self.signals.absence.is_expected_to_be_short())
     }
 
     /// The message of this receive was announced: its sender waits for an answer, and those of later ones may.
     pub(crate) fn is_announced(&mut self, request: Ref) {
-        if request.is_short_receive() || !request.is_ignorable.replace(false) {
+        if !request.is_ignorable.replace(false) {
             return;
         }
         self.left -= request.capacity;
@@ -147,8 +193,27 @@ impl Pending {
     }
 
     /// Ends a request: the last touch.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn finish(&mut self, request: Ref, outcome: Outcome) {
+        if self.finders.is_some() {
+            self.count_finder(request, outcome);
+        }
+        if request.is_short_receive() {
+            self.end_short_receive(request);
+        } else {
+            if !request.is_short() && !request.is_waiting() {
+                self.signals.absence.ended(sys::now_ns);
+            }
+            self.outstanding -= 1;
+            self.tally(request, false);
+            self.publish();
+        }
+        request.finish(outcome);
+    }
+
+    /// Counts the thread that has found the message of a receive.
+    #[inline(never)]
+    fn count_finder(&mut self, request: Ref, outcome: Outcome) {
         if let Some(finders) = &self.finders
             && request.op == Op::Recv
             && matches!(outcome, Outcome::Done | Outcome::Truncated)
@@ -158,21 +223,32 @@ impl Pending {
                 None => finders.count(self.point, request.mine.get()),
             }
         }
-        if !request.is_short() && !request.is_waiting() {
-            self.signals.absence.ended(sys::now_ns);
+    }
+
+    #[inline(always)]
+    fn end_short_receive(&mut self, request: Ref) {
+        if self.beside.has(request.peer) {
+            self.from_beside -= 1;
+            return;
         }
-        self.tally(request, false);
-        request.finish(outcome);
+        self.outstanding -= 1;
+        let was_last = self.outstanding == 0;
+        self.publish_short_receive(request.attended.get(), was_last, |count| count - 1);
     }
 
     /// Its owner does not ask for the end of this request any more, which is not over: the owner is to be woken.
     pub(crate) fn unattend(&mut self, request: Ref) {
-        if request.attended.replace(false) && !self.is_from_beside(request) {
+        if !request.attended.replace(false) || self.is_from_beside(request) {
+            return;
+        }
+        if request.is_short_receive() {
+            self.short_receives -= 1;
+        } else {
             self.attended -= 1;
             self.short -= usize::from(request.is_short());
             self.ignorable -= usize::from(request.is_ignorable.get());
-            self.publish();
         }
+        self.publish();
     }
 
     /// The number of this spell (`engine/cover.rs`): a new one begins with a request while no other is outstanding, and
@@ -195,51 +271,46 @@ impl Pending {
     /// For what peers are to ring while no thread polls. Where all owners ask for the ends of their requests, that is
     /// only what its sender needs an answer to: to be woken for a message, and to wake for one, costs more than to find
     /// it later. And that not at once, if they are expected to look in a moment.
+    #[inline]
     fn rings(&self, backlog: bool) -> Rings {
-        let outstanding = self.outstanding - self.from_beside;
-        if outstanding > self.attended {
+        // Of those that are not short receives.
+        let rest = self.outstanding - self.short_receives;
+        if rest > self.attended {
             return Rings::ALL;
         }
-        match (outstanding == self.ignored(), backlog) {
+        match (self.outstanding == self.ignored(), backlog) {
             (true, _) => Rings::NONE,
             (_, false) if self.signals.absence.is_expected_to_be_short() => Rings::CONTROL_LATER,
             (_, false) => Rings::CONTROL_NOW,
-            (_, true) if outstanding == self.short => Rings::CONTROL_NOW.and(Rings::ROOM_LATER),
+            (_, true) if rest == self.short => Rings::CONTROL_NOW.and(Rings::ROOM_LATER),
             (_, true) => Rings::CONTROL_NOW.and(Rings::ROOM),
         }
     }
 
+    /// Counts a request other than a short receive among those of its kinds, or no more.
     #[inline]
     fn tally(&mut self, request: Ref, begins: bool) {
         let by = |number: usize, amount: usize| match begins {
             true => number + amount,
             false => number - amount,
         };
-        self.outstanding = by(self.outstanding, 1);
-        if self.is_from_beside(request) {
-            // What is published is without these: the line stays with the cores that read it.
-            self.from_beside = by(self.from_beside, 1);
-            return;
-        }
         let (attended, short) = (request.attended.get(), request.is_short());
         let ignorable = request.is_ignorable.get();
         self.attended = by(self.attended, usize::from(attended));
         self.short = by(self.short, usize::from(attended && short));
         self.ignorable = by(self.ignorable, usize::from(attended && ignorable));
-        self.left = by(self.left, if ignorable && !short { request.capacity } else { 0 });
-        self.publish();
+        self.left = by(self.left, if ignorable { request.capacity } else { 0 });
     }
 
-    #[inline(always)]
     fn is_from_beside(&self, request: Ref) -> bool {
-        !self.beside.is_none() && request.is_short_receive() && self.beside.has(request.peer)
+        request.is_short_receive() && self.beside.has(request.peer)
     }
 
     #[inline]
     fn publish(&self) {
-        let outstanding = self.outstanding - self.from_beside;
-        self.signals.outstanding.store(outstanding, Ordering::Relaxed);
-        self.signals.unattended.store(outstanding > self.ignored(), Ordering::Relaxed);
+        self.signals.outstanding.store(self.outstanding, Ordering::Relaxed);
+        let unattended = self.outstanding > self.ignored();
+        self.signals.unattended.store(unattended, Ordering::Relaxed);
     }
 }
 

@@ -429,7 +429,7 @@ impl<D: Driver> Core<D> {
         let names = || (self.gates.own(request.mine.get()), source);
         trace::received(names, number, (request.matched.get(), len));
         let outcome = if len <= request.capacity { Outcome::Done } else { Outcome::Truncated };
-        self.finish(request, outcome);
+        self.pending.finish(request, outcome);
     }
 
     /// A message stays where it is because no cell is left: makes blocked callers come and allocate. All that hear: a thread
@@ -453,20 +453,21 @@ impl<D: Driver> Core<D> {
         self.signals.unrest();
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn start_recv(&mut self, request: Ref) {
-        if let Some(cell) = request.held.take() {
+        if let Some(cell) = request.held.get() {
+            request.held.set(None);
             return self.receive_held(request, cell);
         }
         let mine = request.mine.get();
         match self.matching.find_unexpected(mine, request.peer, request.tag, request.mask) {
-            None => {
-                if let Some(outcome) = self.refuses(request) {
-                    return self.finish(request, outcome);
-                }
+            None if !self.has_bans
+                && !self.departures.are_any()
+                && !self.gates.notes_receives(request.peer) =>
+            {
                 self.matching.post(request);
-                self.gates.note_receive(request.peer, !self.gathering);
             }
+            None => self.post_or_refuse(request),
             Some(cell) => {
                 if self.gates.routes.is_some() && !self.gathering {
                     let from = self.matching.pool.get(cell).gate;
@@ -475,6 +476,16 @@ impl<D: Driver> Core<D> {
                 self.take_unexpected(cell, request);
             }
         }
+    }
+
+    /// Posts a receive for which more is to be looked at than most need.
+    #[inline(never)]
+    fn post_or_refuse(&mut self, request: Ref) {
+        if let Some(outcome) = self.refuses(request) {
+            return self.finish(request, outcome);
+        }
+        self.matching.post(request);
+        self.gates.note_receive(request.peer, !self.gathering);
     }
 
     /// Takes a receive or a probe back if no message has matched it; whether that was so.

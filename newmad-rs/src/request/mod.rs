@@ -142,7 +142,8 @@ pub(crate) struct Request {
     nudged: Cell<bool>,
     /// Its owner asks for its end, and each time polls: no thread has to be told, or woken. The engine's.
     pub(crate) attended: Cell<bool>,
-    /// No thread has to watch for it while its owner asks for its end. The engine's, fixed when it begins.
+    /// No thread has to watch for it while its owner asks for its end. The engine's, fixed when it begins; not set for short
+    /// receives, of which that is always so.
     pub(crate) is_ignorable: Cell<bool>,
     /// A ban alarms its owner, and does not end it. Fixed when submitted.
     pub(crate) stays: bool,
@@ -270,7 +271,7 @@ impl Request {
     }
 
     /// The same, but its owner asks for its end, and each time looks for events.
-    #[inline]
+    #[cfg(test)]
     pub(crate) fn attended(self) -> Request {
         Request { attended: Cell::new(true), ..self }
     }
@@ -408,6 +409,18 @@ impl Request {
     #[inline]
     pub(crate) fn is_waiting(&self) -> bool {
         self.waiting.load(Ordering::Relaxed)
+    }
+
+    /// The status of a receive that is finished and has got its message whole. `None`: [`Request::result`] says more, if it
+    /// is finished.
+    #[inline]
+    pub(crate) fn received(&self) -> Option<crate::Status> {
+        let has_message = self.is_finished() && matches!(self.outcome.get(), Outcome::Done);
+        (has_message && self.op == Op::Recv).then(|| crate::Status {
+            source: self.source.get(),
+            tag: self.matched.get(),
+            len: self.message.get(),
+        })
     }
 
     /// The result of a finished request.

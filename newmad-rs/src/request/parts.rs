@@ -34,7 +34,9 @@ enum Lost {
     Asked,
 }
 
-/// The parts of one message. Making one costs nothing: most messages are short and have none.
+/// The parts of one message. Making one costs nothing: most messages are short and have none. The count comes first, on the
+/// line of what is written for each message.
+#[repr(C)]
 pub(crate) struct Parts {
     count: Cell<u8>,
     parts: [Cell<MaybeUninit<Part>>; SPLIT_MAX],

@@ -38,25 +38,23 @@ impl<D: Driver> Gates<D> {
     }
 
     /// A receive waits for a message from that rank. `by_caller`: the calling thread is the one that has made it.
-    #[inline]
     pub(crate) fn note_receive(&mut self, from: u32, by_caller: bool) {
         if from == ANY_SOURCE {
             return;
         }
         let process = self.ranks.home(from);
-        // One look for both, since most receives are of no interest.
-        if self.all[process as usize].notes_receives {
-            self.treat_receive(process, by_caller);
-        }
-    }
-
-    #[cold]
-    fn treat_receive(&mut self, process: u32, by_caller: bool) {
         if self.all[process as usize].open == 0 {
             self.want(process);
         } else if by_caller {
             self.count_receive(process);
         }
+    }
+
+    /// Whether a receive from there is of interest: see [`Gates::note_receive`] and [`Gates::hopeless`]. One look for both,
+    /// since most are not.
+    #[inline(always)]
+    pub(crate) fn notes_receives(&self, from: u32) -> bool {
+        from == ANY_SOURCE || self.all[self.ranks.home(from) as usize].notes_receives
     }
 
     /// The calling thread receives from that process.
@@ -116,7 +114,8 @@ impl<D: Driver> Gates<D> {
         let is_own = peer == self.process;
         let gate = &mut self.all[peer as usize];
         gate.open = open;
-        gate.notes_receives = !is_own && (open == 0 || self.routes.is_some());
+        let no_link = !is_own && (open == 0 || self.routes.is_some());
+        gate.notes_receives = no_link || gate.life != Life::Alive;
     }
 
     /// A link to `peer` is there: `install` gives its connection to the rail's driver. False: its gate is over
@@ -215,7 +214,7 @@ impl<D: Driver> Gates<D> {
                 cause
             }
         };
-        self.all[peer as usize].life = Life::Dead(cause);
+        self.all[peer as usize].end(Life::Dead(cause));
         self.hang_up(peer);
         Some(cause)
     }
