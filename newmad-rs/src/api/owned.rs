@@ -39,55 +39,50 @@ unsafe impl Send for Owned {}
 unsafe impl Sync for Owned {}
 
 impl Owned {
-    /// Submits the request.
+    /// Submits a request, which `fill` writes into the box of the last one, if there was one of that session, else into a
+    /// box of its own: that is returned.
     ///
     /// # Safety
-    /// The memory that the request names stays valid and untouched until the request is finished, even if the
-    /// handle is forgotten.
-    #[inline(never)]
+    /// The last one is over, and not in use elsewhere. The memory that the request names stays valid and untouched until
+    /// the request is finished, even if the handle is forgotten.
+    #[inline(always)]
     pub(crate) unsafe fn submit(
-        fill: impl FnOnce(&mut MaybeUninit<EngineRequest>) -> &mut EngineRequest,
+        last: Option<&Owned>,
         session: &Arc<Inner>,
-    ) -> Owned {
-        let mut request = MaybeUninit::uninit();
-        fill(&mut request);
-        // SAFETY: it is filled.
-        let request = unsafe { request.assume_init() }.attended();
-        let boxed = Boxed {
-            callback: CallbackRequest::new(&session.engine, session.mine(), request),
+        fill: impl FnOnce(&mut MaybeUninit<EngineRequest>) -> &mut EngineRequest,
+    ) -> Option<Owned> {
+        let (boxed, new) = match last.filter(|owned| owned.is_of(session)) {
+            Some(last) => (last.0, None),
+            None => {
+                let new = Owned::new(session);
+                (new.0, Some(new))
+            }
+        };
+        let pointer = CallbackRequest::pointer(boxed.cast());
+        // SAFETY: the last one is over, so the box is ours; it stays where it is, and is not freed, until this one is over.
+        // The rest is the caller's promise.
+        unsafe {
+            boxed.as_ref().told.set(false);
+            CallbackRequest::forget_waker(boxed.cast());
+            const { assert!(!std::mem::needs_drop::<EngineRequest>()) };
+            let request = fill(pointer.cast().as_mut());
+            request.attended.set(true);
+            request.mine.set(session.mine());
+            session.engine.submit_then_compute(pointer, &session.manager);
+        }
+        new
+    }
+
+    /// A box without a request: one is submitted before it is dropped.
+    #[inline(never)]
+    fn new(session: &Arc<Inner>) -> Owned {
+        let none = EngineRequest::close();
+        Owned(NonNull::from(Box::leak(Box::new(Boxed {
+            callback: CallbackRequest::new(&session.engine, session.mine(), none),
             end: Cell::new(None),
             told: Cell::new(false),
             session: ManuallyDrop::new(session.clone()),
-        };
-        let owned = Owned(NonNull::from(Box::leak(Box::new(boxed))));
-        // SAFETY: in a box that is freed only after its end; the rest is the caller's promise.
-        unsafe { session.engine.submit_then_compute(owned.pointer(), &session.manager) };
-        owned
-    }
-
-    /// Submits another request, in the same box. False: the last one is not over, and nothing was done.
-    ///
-    /// # Safety
-    /// As [`Owned::submit`]; and the handle is not in use elsewhere.
-    #[inline(always)]
-    pub(crate) unsafe fn restart(
-        &self,
-        fill: impl FnOnce(&mut MaybeUninit<EngineRequest>) -> &mut EngineRequest,
-    ) -> bool {
-        if !self.is_finished() {
-            return false;
-        }
-        self.boxed().told.set(false);
-        // SAFETY: the last one is over, so the box is ours; it stays where it is until this one is over.
-        unsafe {
-            CallbackRequest::forget_waker(self.0.cast());
-            const { assert!(!std::mem::needs_drop::<EngineRequest>()) };
-            let request = fill(self.pointer().cast().as_mut());
-            request.attended.set(true);
-            request.mine.set(self.session().mine());
-            self.session().engine.submit_then_compute(self.pointer(), &self.session().manager);
-        }
-        true
+        }))))
     }
 
     /// Another name of the same box, which does nothing when it is dropped.

@@ -79,11 +79,9 @@ impl Keep for Owner {
         session: &Arc<Inner>,
         fill: impl FnOnce(&mut MaybeUninit<EngineRequest>) -> &mut EngineRequest,
     ) {
-        match self.0.as_ref().filter(|owned| owned.is_of(session)) {
-            // SAFETY: the caller's promise; the last one is over, so this is true.
-            Some(owned) => drop(unsafe { owned.restart(fill) }),
-            // SAFETY: the caller's promise.
-            None => self.0 = Some(unsafe { Owned::submit(fill, session) }),
+        // SAFETY: the caller's promise.
+        if let Some(new) = unsafe { Owned::submit(self.0.as_ref(), session, fill) } {
+            self.0 = Some(new);
         }
     }
 }
@@ -302,7 +300,8 @@ impl<B, K: Keeper> Request<B, K> {
         memory: Memory,
         with: impl FnOnce(&mut EngineRequest),
     ) -> Result<(), Error> {
-        let Request { keeper, operation, .. } = self;
+        // By value: what the compiler knows of it here it knows below.
+        let (keeper, operation) = (&mut self.keeper, self.operation);
         let layout = memory.scattered(operation.layout())?;
         // SAFETY: the last one is over, as this one is idle. The memory is the buffer's, which promises ([`Buffer`],
         // [`BufferMut`]) that it stays until the buffer is touched or dropped. The handle does neither before the request's
@@ -310,7 +309,7 @@ impl<B, K: Keeper> Request<B, K> {
         // which waits; one that is forgotten leaks the buffer.
         unsafe {
             keeper.submit(session, |place| {
-                let request = match *operation {
+                let request = match operation {
                     Operation::Send { to, tag, options } => {
                         let request = EngineRequest::send(to, tag, memory.row(), false);
                         let request = place.write(request);

@@ -75,16 +75,11 @@ impl Keep for InScope<'_> {
         session: &Arc<Inner>,
         fill: impl FnOnce(&mut MaybeUninit<EngineRequest>) -> &mut EngineRequest,
     ) {
-        match self.get().filter(|owned| owned.is_of(session)) {
-            // SAFETY: the caller's promise, which the scope keeps: safe code cannot forget it, and it waits.
-            Some(owned) => drop(unsafe { owned.restart(fill) }),
-            None => {
-                // SAFETY: as above.
-                let owned = unsafe { Owned::submit(fill, session) };
-                // SAFETY: the scope, which drops it, outlives this.
-                self.request = Some(unsafe { owned.alias() });
-                self.requests.borrow_mut().push(owned);
-            }
+        // SAFETY: the caller's promise, which the scope keeps: safe code cannot forget it, and it waits.
+        if let Some(new) = unsafe { Owned::submit(self.get(), session, fill) } {
+            // SAFETY: the scope, which drops it, outlives this.
+            self.request = Some(unsafe { new.alias() });
+            self.requests.borrow_mut().push(new);
         }
     }
 
