@@ -45,6 +45,37 @@ pub(crate) enum Data {
     Packed(Box<PackedCopy>),
 }
 
+/// Data of which it is known how they lie, or not.
+pub(crate) trait Described: Into<Data> {
+    /// As [`Data::memory`].
+    fn memory(&self) -> Memory;
+}
+
+impl Described for Data {
+    #[inline]
+    fn memory(&self) -> Memory {
+        Data::memory(self)
+    }
+}
+
+/// Bytes in a row: [`Data::Whole`], where the compiler is to know that it is nothing else.
+#[derive(Clone, Copy)]
+pub(crate) struct InRow(*mut u8, usize);
+
+impl Described for InRow {
+    #[inline(always)]
+    fn memory(&self) -> Memory {
+        Memory::Whole(self.0, self.1)
+    }
+}
+
+impl From<InRow> for Data {
+    #[inline(always)]
+    fn from(InRow(at, len): InRow) -> Data {
+        Data::Whole(at, len)
+    }
+}
+
 /// Data that go through a copy.
 pub(crate) struct PackedCopy {
     room: Box<[MaybeUninit<u8>]>,
@@ -92,6 +123,22 @@ impl Data {
     /// addresses.
     #[inline(always)]
     pub(crate) fn of(buf: *const c_void, count: i64, datatype: &Datatype) -> Result<Data, Fault> {
+        match Data::row(buf, count, datatype) {
+            Some(row) => Ok(row.into()),
+            None => Data::of_others(buf, count, datatype),
+        }
+    }
+
+    /// The data of elements that lie in a row, as most do. `None`: [`Data::of`] says more.
+    #[inline(always)]
+    pub(crate) fn row(buf: *const c_void, count: i64, datatype: &Datatype) -> Option<InRow> {
+        let len = datatype.size.checked_mul(usize::try_from(count).ok()?)?;
+        let in_row = datatype.contiguous && !buf.is_null() && datatype.is_committed();
+        in_row.then_some(InRow(buf.cast_mut().cast(), len))
+    }
+
+    #[inline(never)]
+    fn of_others(buf: *const c_void, count: i64, datatype: &Datatype) -> Result<Data, Fault> {
         if count < 0 {
             return Err(negative(count));
         }
@@ -100,7 +147,7 @@ impl Data {
         }
         let Some(len) = datatype.size.checked_mul(count as usize) else { return Err(huge(count)) };
         let at = buf.cast_mut().cast::<u8>();
-        if datatype.contiguous && !at.is_null() || len == 0 {
+        if len == 0 {
             return Ok(Data::Whole(at, len));
         }
         Data::scattered(at, count as usize, len, datatype.shape())

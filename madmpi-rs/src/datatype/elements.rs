@@ -3,7 +3,7 @@
 use core::ffi::c_void;
 use std::mem::MaybeUninit;
 
-use super::data::{Data, check, negative};
+use super::data::{Data, InRow, check, negative};
 use super::object::Datatype;
 use super::{get, with};
 use crate::abi::*;
@@ -88,6 +88,12 @@ impl Choice {
     pub(crate) fn elements(&self) -> Result<Elements, Fault> {
         let datatype = self.datatype()?;
         Ok(Elements { at: self.at.expose_provenance(), count: self.count, datatype })
+    }
+
+    /// The data of elements that lie in a row, as most do. `None`: [`Choice::data`] says more.
+    #[inline(always)]
+    pub(crate) fn row(&self) -> Option<InRow> {
+        with(self.datatype, |datatype| Ok(Data::row(self.at, self.count, datatype))).ok().flatten()
     }
 
     /// Describes the data, as [`Elements::data`] does.

@@ -35,7 +35,7 @@ use crate::abi::*;
 use crate::error::Fault;
 use crate::handle::{Ref, Table};
 
-pub(crate) use data::Data;
+pub(crate) use data::{Data, Described};
 pub(crate) use elements::{Choice, Elements, choice};
 pub(crate) use object::Datatype;
 pub(crate) use rows::{Basic, ROWS, Row, Value};

@@ -7,7 +7,7 @@ use newmad::{Origin, RecvOptions, Tag};
 
 use crate::abi::*;
 use crate::comm::Comm;
-use crate::datatype::{Choice, Data};
+use crate::datatype::{Choice, Data, Described};
 use crate::error::Fault;
 use crate::handle::Ref;
 use crate::message::{Mode, Route, send_at_once};
@@ -52,10 +52,34 @@ pub(crate) fn isend(
     mode: Mode,
 ) -> Result<MPI_Request, Fault> {
     let Some((to, tag)) = comm.destination(dest, tag)? else { return Ok(PROC_NULL) };
-    let data = choice.outgoing()?;
-    if send_at_once(comm, to, tag, mode, &data)? {
-        return Ok(SENT);
+    match choice.row() {
+        Some(row) if mode == Mode::Standard => {
+            // SAFETY: the program leaves the elements alone during the call.
+            let memory = unsafe { row.memory().trusted() };
+            if comm.session.send_at_once(to, tag, &memory)? {
+                return Ok(SENT);
+            }
+            begin_send(comm, row.into(), to, tag, mode)
+        }
+        _ => {
+            let data = choice.outgoing()?;
+            if send_at_once(comm, to, tag, mode, &data)? {
+                return Ok(SENT);
+            }
+            begin_send(comm, data, to, tag, mode)
+        }
     }
+}
+
+/// Begins a send that has not left at once.
+#[inline(never)]
+fn begin_send(
+    comm: &Ref<Comm>,
+    data: Data,
+    to: u32,
+    tag: u64,
+    mode: Mode,
+) -> Result<MPI_Request, Fault> {
     new_message(comm, data, false, |place, memory| {
         place.start_send(&comm.session, to, tag, memory, mode.options())
     })
@@ -91,10 +115,33 @@ pub(crate) fn irecv(
     tag: c_int,
 ) -> Result<MPI_Request, Fault> {
     let Some((from, tag)) = comm.origin(source, tag)? else { return Ok(PROC_NULL) };
-    let data = choice.data()?;
+    match choice.row() {
+        Some(row) => begin_receive(comm, row, from, tag),
+        None => begin_scattered_receive(comm, choice.data()?, from, tag),
+    }
+}
+
+#[inline(always)]
+fn begin_receive(
+    comm: &Ref<Comm>,
+    data: impl Described,
+    from: Origin,
+    tag: Tag,
+) -> Result<MPI_Request, Fault> {
     new_message(comm, data, true, |place, memory| {
         place.start_recv(&comm.session, from, tag, memory)
     })
+}
+
+/// As [`begin_receive`], out of the way of most receives.
+#[inline(never)]
+fn begin_scattered_receive(
+    comm: &Ref<Comm>,
+    data: Data,
+    from: Origin,
+    tag: Tag,
+) -> Result<MPI_Request, Fault> {
+    begin_receive(comm, data, from, tag)
 }
 
 /// Makes a persistent request for a send.

@@ -9,7 +9,7 @@ use super::state::{Restart, Work};
 use super::table;
 use crate::abi::*;
 use crate::comm::Comm;
-use crate::datatype::Data;
+use crate::datatype::Described;
 use crate::error::Fault;
 use crate::handle::Ref;
 
@@ -17,10 +17,10 @@ use crate::handle::Ref;
 ///
 /// # Errors
 /// The message cannot be submitted; then there is no request.
-#[inline]
+#[inline(always)]
 pub(crate) fn new_message(
     comm: &Ref<Comm>,
-    data: Data,
+    data: impl Described,
     receives: bool,
     submit: impl FnOnce(&mut RawRequest, Trusted) -> Result<(), newmad::Error>,
 ) -> Result<MPI_Request, Fault> {

@@ -6,8 +6,8 @@ use marcel::plumbing::budget;
 
 use super::outcome::Outcome;
 use super::state::Work;
-use super::table::get;
-use super::take::{Taken, take, without_slot};
+use super::table::{Freed, get};
+use super::take::{Taken, take, take_at_once, without_slot};
 use super::wait::{self, Waiter};
 use crate::abi::*;
 use crate::error::Fault;
@@ -135,8 +135,12 @@ pub(crate) fn take_all(
     mut put: impl FnMut(Outcome),
 ) -> Result<(), Fault> {
     budget::spend();
-    let mut polls = 0;
+    let (mut polls, mut freed) = (0, Freed::new());
     for at in 0..requests.len() {
+        if let Some(status) = take_at_once(&mut requests[at], |slot| freed.free(slot)) {
+            put(Outcome { status, fault: None });
+            continue;
+        }
         let outcome = loop {
             match take(&mut requests[at]) {
                 Ok(Taken::Inactive) => break Outcome::EMPTY,

@@ -9,7 +9,7 @@ use super::operation::Operation;
 use super::outcome::Outcome;
 use crate::abi::*;
 use crate::comm::Comm;
-use crate::datatype::{Data, Elements};
+use crate::datatype::{Data, Described, Elements};
 use crate::error::Fault;
 use crate::handle::Ref;
 use crate::message::{Route, send_at_once};
@@ -62,6 +62,28 @@ pub(crate) struct Template {
     pub(crate) route: Route,
 }
 
+impl Work {
+    /// Puts other work in its place.
+    #[inline(always)]
+    fn replace(&mut self, by: Work) {
+        if self.owns_nothing() {
+            // The common case in a few instructions: the destructor of all kinds of work is a call.
+            std::mem::forget(std::mem::replace(self, by));
+        } else {
+            *self = by;
+        }
+    }
+
+    /// Whether there is nothing to drop in it.
+    #[inline(always)]
+    fn owns_nothing(&self) -> bool {
+        if let Work::Message(Message { data, known, comm, .. }) = self {
+            return matches!((data, known, comm), (Data::Whole(..), None, Ref::Fixed(_)));
+        }
+        matches!(self, Work::Free | Work::Idle)
+    }
+}
+
 impl State {
     pub(super) fn free() -> State {
         State {
@@ -78,9 +100,9 @@ impl State {
         !matches!(self.work, Work::Free)
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn clear(&mut self) {
-        self.work = Work::Free;
+        self.work.replace(Work::Free);
         self.again = None;
         self.awaited = false;
         self.freed = false;
@@ -91,7 +113,7 @@ impl State {
     pub(super) fn begin(
         &mut self,
         comm: &Ref<Comm>,
-        data: Data,
+        data: impl Described,
         receives: bool,
         submit: impl FnOnce(&mut RawRequest, Trusted) -> Result<(), newmad::Error>,
     ) -> Result<(), Fault> {
@@ -105,7 +127,8 @@ impl State {
         let raw = unsafe { &mut *Arc::as_ptr(&self.raw).cast_mut() };
         // SAFETY: the program leaves the elements to the request; the state keeps the list of pieces or the copy.
         submit(raw, unsafe { data.memory().trusted() })?;
-        self.work = Work::Message(Message { data, receives, known: None, comm: comm.clone() });
+        let (data, comm) = (data.into(), comm.clone());
+        self.work.replace(Work::Message(Message { data, receives, known: None, comm }));
         Ok(())
     }
 
@@ -141,6 +164,22 @@ impl State {
         let fault = message.comm.unacknowledged(MPIX_ERR_PROC_FAILED_PENDING)?;
         self.raw.alarm();
         Some(fault.on(message.comm.share()))
+    }
+
+    /// The status of a receive that has got its message whole, unless it is to be started again, or was freed, or its outcome
+    /// was asked for before. `None`: there is more to find out.
+    #[inline(always)]
+    pub(super) fn received(&self) -> Option<MPI_Status> {
+        let Work::Message(Message { data, known: None, comm, .. }) = &self.work else {
+            return None;
+        };
+        if self.again.is_some() || self.freed {
+            return None;
+        }
+        let status = self.raw.received()?;
+        // SAFETY: the program leaves the buffer to the request until it is over; so many bytes have come.
+        unsafe { data.unpack(status.len) };
+        Some(comm.status(status))
     }
 
     /// The outcome of a message that is over.

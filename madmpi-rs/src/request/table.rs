@@ -45,6 +45,26 @@ marcel::thread_local! {
     static OWN: Cache = Cache(RefCell::new(Vec::new()));
 }
 
+impl Cache {
+    /// Keeps free slots; false: there are enough.
+    #[inline]
+    fn keep(&self, slots: &[u32]) -> bool {
+        let mut own = self.0.borrow_mut();
+        let room = own.len() + slots.len() <= CACHE;
+        if room {
+            own.extend_from_slice(slots);
+        }
+        room
+    }
+
+    /// Gives all but half a cache of free slots to the others.
+    fn share(&self) {
+        let mut own = self.0.borrow_mut();
+        let kept = own.len().min(CACHE / 2);
+        FREE.lock().freed.extend(own.drain(kept..));
+    }
+}
+
 impl Drop for Cache {
     fn drop(&mut self) {
         FREE.lock().freed.append(self.0.get_mut());
@@ -66,19 +86,57 @@ fn more() -> Option<u32> {
     SLOTS.grow(&mut spare.fresh, || Slot(KernelMutex::new(State::free())))
 }
 
-fn give_back(index: u32) {
-    let kept = OWN.try_with(|own| {
-        let mut own = own.0.borrow_mut();
-        if own.len() < CACHE {
-            own.push(index);
-        } else {
-            let mut spare = FREE.lock();
-            spare.freed.extend(own.drain(CACHE / 2..));
-            spare.freed.push(index);
+/// Not inlined: a caller that waits in between may go on in another kernel thread, where the compiler would use what it has
+/// found in the first one.
+#[inline(never)]
+fn give_back(slots: &[u32]) {
+    if !OWN.try_with(|own| own.keep(slots)).unwrap_or(false) {
+        give_to_others(slots);
+    }
+}
+
+/// The thread keeps enough free slots, or ends.
+#[cold]
+fn give_to_others(slots: &[u32]) {
+    let _ends = OWN.try_with(Cache::share);
+    FREE.lock().freed.extend(slots);
+}
+
+/// Slots that a call frees, which are given back together: to find the thread's own free slots costs as much as to free one.
+pub(super) struct Freed {
+    slots: [u32; Freed::MOST],
+    count: usize,
+}
+
+impl Freed {
+    const MOST: usize = CACHE / 2;
+
+    pub(super) fn new() -> Freed {
+        Freed { slots: [0; Freed::MOST], count: 0 }
+    }
+
+    /// As [`SlotGuard::free`].
+    #[inline(always)]
+    pub(super) fn free(&mut self, slot: SlotGuard) {
+        if self.count == Freed::MOST {
+            self.give_back();
         }
-    });
-    if kept.is_err() {
-        FREE.lock().freed.push(index); // at the end of the thread
+        self.slots[self.count] = slot.end();
+        self.count += 1;
+    }
+
+    fn give_back(&mut self) {
+        give_back(&self.slots[..self.count]);
+        self.count = 0;
+    }
+}
+
+impl Drop for Freed {
+    #[inline]
+    fn drop(&mut self) {
+        if self.count > 0 {
+            self.give_back();
+        }
     }
 }
 
@@ -112,12 +170,16 @@ impl SlotGuard {
 
     /// Ends the request: its handle stands for nothing from now on, and the slot is free.
     #[inline]
-    pub(super) fn free(mut self) {
+    pub(super) fn free(self) {
+        give_back(&[self.end()]);
+    }
+
+    /// Ends the request; returns its slot, which is to be given back.
+    #[inline(always)]
+    fn end(mut self) -> u32 {
         self.state.generation = slots::next(self.state.generation);
         self.state.clear();
-        let index = self.index;
-        drop(self);
-        give_back(index);
+        self.index
     }
 }
 
@@ -135,7 +197,7 @@ pub(super) fn new() -> Result<SlotGuard, Fault> {
 }
 
 /// The request that a handle stands for, even if the program has freed it.
-#[inline]
+#[inline(always)]
 pub(super) fn find(request: MPI_Request) -> Option<SlotGuard> {
     let (index, generation) = RequestSlots::named(request.0)?;
     let state = SLOTS.get(index)?.0.lock();

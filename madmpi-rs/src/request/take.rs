@@ -41,6 +41,28 @@ pub(super) fn take(request: &mut MPI_Request) -> Result<Taken, Fault> {
     take_from(table::get(*request)?, request)
 }
 
+/// The status of a request that is over and has not failed, in a few steps. It is taken: the handle becomes null, and the slot,
+/// if there is one, is given to `free`. `None`: nothing was done, and [`take`] says more.
+#[inline(always)]
+pub(super) fn take_at_once(
+    request: &mut MPI_Request,
+    free: impl FnOnce(SlotGuard),
+) -> Option<MPI_Status> {
+    let status = match *request {
+        MPI_REQUEST_NULL => return None,
+        SENT => MPI_Status::SENT,
+        PROC_NULL => MPI_Status::NO_PROC,
+        _ => {
+            let slot = table::find(*request)?;
+            let status = slot.received()?;
+            free(slot);
+            status
+        }
+    };
+    *request = MPI_REQUEST_NULL;
+    Some(status)
+}
+
 /// Takes the outcome of the request in a slot, if it is over. Unless the request is persistent, the slot becomes free
 /// and the handle null.
 ///

@@ -10,8 +10,8 @@ use super::operation::Operation;
 use super::orphans;
 use super::outcome::Outcome;
 use super::state::{State, Work};
-use super::table;
-use super::take::{Taken, take};
+use super::table::{self, SlotGuard};
+use super::take::{Taken, take, take_at_once};
 use crate::abi::*;
 use crate::error::Fault;
 use crate::{job, per_rank};
@@ -109,6 +109,9 @@ fn is_due(request: MPI_Request) -> bool {
 #[inline]
 pub(crate) fn wait(request: &mut MPI_Request) -> Result<Outcome, Fault> {
     budget::spend();
+    if let Some(status) = take_at_once(request, SlotGuard::free) {
+        return Ok(Outcome { status, fault: None });
+    }
     loop {
         match take(request)? {
             Taken::Inactive => return Ok(Outcome::EMPTY),
