@@ -86,9 +86,6 @@ fn more() -> Option<u32> {
     SLOTS.grow(&mut spare.fresh, || Slot(KernelMutex::new(State::free())))
 }
 
-/// Not inlined: a caller that waits in between may go on in another kernel thread, where the compiler would use what it has
-/// found in the first one.
-#[inline(never)]
 fn give_back(slots: &[u32]) {
     if !OWN.try_with(|own| own.keep(slots)).unwrap_or(false) {
         give_to_others(slots);

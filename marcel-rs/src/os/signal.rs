@@ -162,6 +162,7 @@ impl AllBlocked {
             libc::sigfillset(&mut all);
             // A trap has to reach its handler: blocked, it would end the process.
             libc::sigdelset(&mut all, libc::SIGILL);
+            libc::sigdelset(&mut all, libc::SIGSEGV);
             libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
             AllBlocked {
                 before,

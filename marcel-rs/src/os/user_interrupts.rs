@@ -1,9 +1,14 @@
-//! The instructions of user interrupts ([`super::uintr`]). Each traps (SIGILL) on a processor or kernel without user interrupts: [`Usable`] proves that the
+//! The instructions of user interrupts ([`super::uintr`]). Each traps (SIGILL, or SIGSEGV) on a processor or kernel without user interrupts: [`Usable`] proves that the
 //! caller has looked.
 
 use std::arch::asm;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, Ordering::*};
+
+/// What `stui` and `clui` find in `ecx`. They are `wrpkru` and `rdpkru` with a prefix, which processors of AMD without user
+/// interrupts ignore: where memory has protection keys, the emulator's `stui` would change the rights to them, unless `ecx`
+/// has something else than 0. Then it traps (SIGSEGV).
+const NOT_FOR_KEYS: u32 = 1;
 
 static IN_USE: AtomicBool = AtomicBool::new(false);
 
@@ -33,14 +38,14 @@ impl Usable {
     #[inline]
     pub(crate) fn unmask(self) {
         // SAFETY: the instruction is there (`Usable`). A handler that runs at once may read and write memory.
-        unsafe { asm!("stui", options(nostack)) };
+        unsafe { asm!("stui", in("ecx") NOT_FOR_KEYS, options(nostack)) };
     }
 
     /// Interrupts of the calling kernel thread stay pending from now on.
     #[inline]
     pub(crate) fn mask(self) {
         // SAFETY: the instruction is there. Memory accesses are not moved across it.
-        unsafe { asm!("clui", options(nostack)) };
+        unsafe { asm!("clui", in("ecx") NOT_FOR_KEYS, options(nostack)) };
     }
 
     /// Whether interrupts are delivered to the calling kernel thread.

@@ -1,5 +1,6 @@
-//! User interrupts for the tests (feature `emulated-user-interrupts`), on processors without: a handler of SIGILL that decodes the instructions which have
-//! trapped and does what the manuals say, and a signal in place of the processor's own interrupt.
+//! User interrupts for the tests (feature `emulated-user-interrupts`), on processors without: a handler of the traps (SIGILL; SIGSEGV of what a
+//! processor takes for an instruction of protection keys) that decodes the instructions and does what the manuals say, and a
+//! signal in place of the processor's own interrupt.
 //!
 //! What is emulated is the processor and the kernel. The instructions, the stub and its frame are those meant for the
 //! hardware. Threads of one process only.
@@ -7,13 +8,14 @@
 use std::cell::UnsafeCell;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
-use std::sync::Once;
 use std::sync::atomic::{
     AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::*,
 };
+use std::sync::{Once, OnceLock};
 
 use super::calls::Calls;
 use super::detect::Machine;
+use crate::os::signal::Action;
 use crate::os::user_interrupts::Usable;
 
 /// The processor's notification.
@@ -146,10 +148,32 @@ impl Core {
     }
 }
 
-extern "C" fn trapped(signal: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
-    // SAFETY: the kernel's context.
-    let context = unsafe { &mut *context.cast::<libc::ucontext_t>() };
-    let registers = &mut context.uc_mcontext.gregs;
+/// The signals of traps, and what each did before.
+static TRAPS: [(i32, OnceLock<Action>); 2] =
+    [(libc::SIGILL, OnceLock::new()), (libc::SIGSEGV, OnceLock::new())];
+/// A SIGSEGV that is no access to memory (`SI_KERNEL`).
+const NO_ACCESS: i32 = 0x80;
+
+extern "C" fn trapped(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    // SAFETY: the kernel's.
+    let emulated = unsafe {
+        (signal == libc::SIGILL || (*info).si_code == NO_ACCESS)
+            && emulate(&mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs)
+    };
+    if !emulated
+        && let Some(before) =
+            TRAPS.iter().find(|trap| trap.0 == signal).and_then(|trap| trap.1.get())
+    {
+        // SAFETY: the handler's own arguments.
+        unsafe { before.pass_on(signal, info, context) };
+    }
+}
+
+/// Executes the instruction that has trapped; false: it is another one.
+///
+/// # Safety
+/// The registers of code that has executed the instruction.
+unsafe fn emulate(registers: &mut [i64; 23]) -> bool {
     let rip = libc::REG_RIP as usize;
     // SAFETY: the code that was executed, which goes on behind the instruction.
     let code: [u8; 5] = unsafe { (registers[rip] as *const [u8; 5]).read_unaligned() };
@@ -179,8 +203,9 @@ extern "C" fn trapped(signal: i32, _: *mut libc::siginfo_t, context: *mut libc::
             count(4);
             send(registers, operand & 7 | (rex & 1) << 3);
         }
-        _ => crate::os::signal::restore_default(signal),
+        _ => return false,
     }
+    true
 }
 
 /// `senduipi`.
@@ -227,10 +252,11 @@ pub(crate) fn is_possible() -> bool {
 pub(crate) fn start() -> Usable {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        for (signal, handler) in [
-            (libc::SIGILL, trapped as *const () as usize),
-            (notification(), notified as *const () as usize),
-        ] {
+        for (signal, before) in &TRAPS {
+            let _ = before.set(Action::of(*signal).unwrap()); // before the handler can run
+        }
+        let traps = TRAPS.iter().map(|trap| (trap.0, trapped as *const () as usize));
+        for (signal, handler) in traps.chain([(notification(), notified as *const () as usize)]) {
             // SAFETY: valid actions; the handlers block all signals, and touch their thread's state only.
             unsafe {
                 let mut action: libc::sigaction = std::mem::zeroed();
