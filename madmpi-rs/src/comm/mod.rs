@@ -137,7 +137,7 @@ pub(crate) fn make_predefined(session: &newmad::Session) -> Result<(), Fault> {
     Ok(())
 }
 
-/// The predefined communicator that a handle stands for, if the world model is up.
+/// The predefined communicator that a handle stands for. The caller has looked whether the world model is up.
 #[inline]
 pub(crate) fn predefined_at(place: usize, comm: MPI_Comm) -> Option<Ref<Comm>> {
     let [world, own] = PREDEFINED.of(place).get()?;

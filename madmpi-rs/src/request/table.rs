@@ -9,6 +9,7 @@
 
 use std::cell::RefCell;
 use std::sync::MutexGuard;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use super::state::State;
 use crate::abi::*;
@@ -24,6 +25,9 @@ pub(crate) const SENT: MPI_Request = MPI_Request(4096);
 pub(crate) const PROC_NULL: MPI_Request = MPI_Request(4097);
 /// Free slots that a thread keeps.
 const CACHE: usize = 64;
+/// Once so many slots exist, a thread keeps only these: what threads keep, others cannot have.
+const PLENTY: u32 = 1 << 17;
+const FEW: usize = 4;
 
 /// A slot for a request.
 pub(super) struct Slot(KernelMutex<State>);
@@ -32,6 +36,15 @@ type RequestSlots = Slots<Slot, FIRST>;
 
 static SLOTS: RequestSlots = Slots::new();
 static FREE: KernelMutex<FreeSlots> = KernelMutex::new(FreeSlots { freed: Vec::new(), fresh: 0 });
+
+/// How many slots exist.
+static MADE: AtomicU32 = AtomicU32::new(0);
+
+/// Free slots that a thread keeps now.
+#[inline]
+fn most() -> usize {
+    if MADE.load(Relaxed) < PLENTY { CACHE } else { FEW }
+}
 
 struct FreeSlots {
     freed: Vec<u32>,
@@ -50,7 +63,7 @@ impl Cache {
     #[inline]
     fn keep(&self, slots: &[u32]) -> bool {
         let mut own = self.0.borrow_mut();
-        let room = own.len() + slots.len() <= CACHE;
+        let room = own.len() + slots.len() <= most();
         if room {
             own.extend_from_slice(slots);
         }
@@ -60,7 +73,7 @@ impl Cache {
     /// Gives all but half a cache of free slots to the others.
     fn share(&self) {
         let mut own = self.0.borrow_mut();
-        let kept = own.len().min(CACHE / 2);
+        let kept = own.len().min(most() / 2);
         FREE.lock().freed.extend(own.drain(kept..));
     }
 }
@@ -83,7 +96,9 @@ fn more() -> Option<u32> {
     if let Some(index) = spare.freed.pop() {
         return Some(index);
     }
-    SLOTS.grow(&mut spare.fresh, || Slot(KernelMutex::new(State::free())))
+    let made = SLOTS.grow(&mut spare.fresh, || Slot(KernelMutex::new(State::free())));
+    MADE.store(spare.fresh, Relaxed);
+    made
 }
 
 fn give_back(slots: &[u32]) {

@@ -140,7 +140,7 @@ impl Drop for KeepErrno {
     }
 }
 
-/// Blocks every signal of the calling kernel thread, and of those that it starts, until dropped; and its user
+/// Blocks every signal but traps of the calling kernel thread, and of those that it starts, until dropped; and its user
 /// interrupts.
 #[must_use = "signals are blocked until this is dropped"]
 pub struct AllBlocked {

@@ -208,7 +208,7 @@ impl Owned {
         // SAFETY: moved out once: neither `ended` nor `Owned::drop`, which does not run, touches it.
         let session = unsafe { core::ptr::read(&raw const (*this.0.as_ptr()).session) };
         let session = ManuallyDrop::into_inner(session);
-        // SAFETY: boxed in `submit`; there is no handle any more; `ended` frees it, here or from `ended_later`.
+        // SAFETY: boxed in `new`; there is no handle any more; `ended` frees it, here or from `ended_later`.
         unsafe {
             this.boxed().end.set(Some(end));
             // What the waker of a future waited for is not asked for any more.
@@ -241,7 +241,7 @@ unsafe fn ended_later(callback: NonNull<CallbackRequest>) {
 /// # Safety
 /// As [`crate::callback::Then`]; the request is the first field of a `Boxed` that was detached.
 unsafe fn ended(callback: NonNull<CallbackRequest>) {
-    // SAFETY: boxed in `submit`, given up by `detach`.
+    // SAFETY: boxed in `new`, given up by `detach`.
     let boxed = unsafe { Box::from_raw(callback.cast::<Boxed>().as_ptr()) };
     let (result, end) = (boxed.callback.result(), boxed.end.take());
     drop(boxed);
@@ -273,7 +273,7 @@ struct Finished(NonNull<Boxed>);
 
 impl Drop for Finished {
     fn drop(&mut self) {
-        // SAFETY: boxed in `submit`, finished, and owned by nothing else.
+        // SAFETY: boxed in `new`, finished, and owned by nothing else.
         let mut boxed = unsafe { Box::from_raw(self.0.as_ptr()) };
         // SAFETY: moved out once; the box goes first, and its field does nothing then.
         let session = unsafe { ManuallyDrop::take(&mut boxed.session) };

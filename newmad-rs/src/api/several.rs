@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use marcel::plumbing::budget;
-use pioman::{Completion, Hint, Manager, Waitable};
+use pioman::{Completion, Manager, Waitable};
 
 use crate::api::owned::Owned;
 use crate::session::Inner;
@@ -257,8 +257,7 @@ pub(crate) fn wait(what: What<'_>) {
         What::Request(owned) => owned.wait_or_alarm(),
         What::Collective(run, end) => run.wait(end),
         What::Other(session, end) => {
-            let _open = session.waits();
-            session.manager.wait(end, Hint::Short);
+            session.wait_until(end, None);
         }
     }
 }

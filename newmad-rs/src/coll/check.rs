@@ -45,10 +45,10 @@ pub(super) fn check(
         Task::Bcast { root, .. }
         | Task::Reduce { root, .. }
         | Task::Gather { root, .. }
-        | Task::Scatter { root, .. } => {
-            if *root >= size {
-                return Err(Error::BadRank { rank: *root, size });
-            }
+        | Task::Scatter { root, .. }
+            if *root >= size =>
+        {
+            return Err(Error::BadRank { rank: *root, size });
         }
         _ => {}
     }

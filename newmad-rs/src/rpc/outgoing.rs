@@ -17,7 +17,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use marcel::plumbing::KernelMutex;
-use pioman::{Completion, Hint};
+use pioman::Completion;
 
 use super::error::CallError;
 use super::wire::{ANSWER, Content, Service, Status, answer_tag, decode_answer, result_tag};
@@ -171,15 +171,8 @@ impl Reply {
     /// # Context, Blocking
     /// As [`Reply::wait`].
     pub fn wait_timeout(&self, time: Duration) -> bool {
-        let (manager, done) = (self.session.manager(), &self.call.done);
-        let _open = self.session.inner().waits();
-        match Instant::now().checked_add(time) {
-            Some(deadline) => manager.wait_until(done, Hint::Short, deadline),
-            None => {
-                manager.wait(done, Hint::Short);
-                true
-            }
-        }
+        // Without a deadline if that is too far away to be told.
+        self.session.inner().wait_until(&self.call.done, Instant::now().checked_add(time))
     }
 
     /// Whether it is over. Looks for events if it is not.
@@ -210,8 +203,7 @@ impl Reply {
 
     /// As [`Reply::wait`]; the reply stays for the message of an error.
     pub(super) fn wait_and_keep(&self) -> Result<Vec<u8>, CallError> {
-        let _open = self.session.inner().waits();
-        self.session.manager().wait(&self.call.done, Hint::Short);
+        self.session.inner().wait_until(&self.call.done, None);
         self.take()
     }
 

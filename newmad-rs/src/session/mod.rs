@@ -16,9 +16,10 @@ use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::Instant;
 
 use marcel::plumbing::{KernelMutex, budget};
-use pioman::{Manager, Point, SourceHandle};
+use pioman::{Completion, Hint, Manager, Point, SourceHandle};
 
 pub use control::Control;
 pub use driver::Driver;
@@ -460,6 +461,17 @@ impl Inner {
     pub(crate) fn waits(&self) -> Option<OpenGate<'_>> {
         assert_caller();
         self.calls().open(&self.manager)
+    }
+
+    /// A call of the program waits for this, until `deadline` if there is one: false after that. Rings that are owed are paid
+    /// before it sleeps.
+    ///
+    /// # Panics
+    /// As [`Inner::waits`].
+    pub(crate) fn wait_until(&self, end: &Completion, deadline: Option<Instant>) -> bool {
+        let _open = self.waits();
+        let before_sleep = || self.engine.before_sleep();
+        self.manager.wait_prepared(end, Hint::Short, deadline, &before_sleep)
     }
 
     fn close(&self) -> Result<(), Error> {

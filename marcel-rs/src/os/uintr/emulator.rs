@@ -175,8 +175,17 @@ extern "C" fn trapped(signal: i32, info: *mut libc::siginfo_t, context: *mut lib
 /// The registers of code that has executed the instruction.
 unsafe fn emulate(registers: &mut [i64; 23]) -> bool {
     let rip = libc::REG_RIP as usize;
-    // SAFETY: the code that was executed, which goes on behind the instruction.
-    let code: [u8; 5] = unsafe { (registers[rip] as *const [u8; 5]).read_unaligned() };
+    // (What jumps to an address that cannot be traps there: nothing is behind it.)
+    if registers[rip] >> 47 != 0 {
+        return false;
+    }
+    let code = registers[rip] as *const u8;
+    // SAFETY: the code that was executed: each of these instructions has four bytes, or five with a second prefix.
+    let code: [u8; 5] = unsafe {
+        let [first, second, third, fourth] = code.cast::<[u8; 4]>().read();
+        let fifth = if second & 0xf0 == 0x40 { code.add(4).read() } else { 0 };
+        [first, second, third, fourth, fifth]
+    };
     let count = |at: usize| EXECUTED[at].fetch_add(1, SeqCst);
     match code {
         [0xf3, 0x0f, 0x01, last @ 0xec..=0xef, _] => {
