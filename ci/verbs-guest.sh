@@ -45,10 +45,16 @@ if [ ${#wanted[@]} -gt 0 ]; then
     } >&2 || give_up "${wanted[*]} could not be installed"
 fi
 
-version="$(apt-cache show --no-all-versions "$package" 2>/dev/null | sed -n 's/^Version: //p')"
+known() { apt-cache show --no-all-versions "$package" 2>/dev/null | sed -n 's/^Version: //p'; }
+version="$(known)"
 if [ -z "$version" ]; then
     found="$(newest)"
     [ -n "$found" ] && ready "$found"
+    # Where everything else was installed already, what apt knows may be old.
+    if [ "$(id -u)" = 0 ]; then timeout 60 apt-get update -qq >&2 || true; fi
+    version="$(known)"
+fi
+if [ -z "$version" ]; then
     give_up "Debian's package $package is unknown here (apt-get update)"
 fi
 place="$cache/$version-$key"
