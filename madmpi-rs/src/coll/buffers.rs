@@ -187,7 +187,7 @@ impl Buffer {
 
     /// The memory, where it needs no stage.
     #[inline]
-    pub(super) fn in_place(&self) -> Option<*mut [u8]> {
+    pub(super) fn unstaged(&self) -> Option<*mut [u8]> {
         match self {
             Buffer::Nothing => Some(in_a_row(0, 0)),
             Buffer::Direct { at, len } => Some(in_a_row(*at, *len)),

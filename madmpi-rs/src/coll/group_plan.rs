@@ -118,7 +118,7 @@ impl GroupPlan {
 
     /// Starts it and waits for its end.
     pub(super) fn run(&self) -> Result<(), Fault> {
-        match (self.input.in_place(), self.output.in_place()) {
+        match (self.input.unstaged(), self.output.unstaged()) {
             (Some(input), Some(output)) => self.collective(input, output)?.wait()?,
             _ => self.run_staged()?,
         }

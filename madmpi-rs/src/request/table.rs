@@ -37,7 +37,7 @@ type RequestSlots = Slots<Slot, FIRST>;
 static SLOTS: RequestSlots = Slots::new();
 static FREE: KernelMutex<FreeSlots> = KernelMutex::new(FreeSlots { freed: Vec::new(), fresh: 0 });
 
-/// How many slots exist.
+/// How many slots exist: `FreeSlots::fresh`, for threads without that lock.
 static MADE: AtomicU32 = AtomicU32::new(0);
 
 /// Free slots that a thread keeps now.

@@ -77,6 +77,7 @@ fn check_memory((input, output): (usize, usize), memory: Memory) -> Result<(), E
     Ok(())
 }
 
+/// As [`check`], of a task that is none of those in short, and whose root is a rank.
 fn check_rest(
     task: &Task,
     operator: Option<&Operator>,
@@ -124,14 +125,7 @@ fn check_rest(
             return Err(bad("bytes of an exchange in place", send.total(size), recv.total(size)));
         }
     }
-    let reduces = matches!(
-        task,
-        Task::Reduce { .. }
-            | Task::Allreduce { .. }
-            | Task::ReduceScatter { .. }
-            | Task::Scan { .. }
-    );
-    if reduces {
+    if let Task::Reduce { .. } | Task::ReduceScatter { .. } | Task::Scan { .. } = task {
         let (len, _) = needs(task, rank, size, false);
         let operator = check_elements(operator, len)?;
         let cut = |all: &Blocks, rank| !all.get(rank).0.is_multiple_of(operator.element);

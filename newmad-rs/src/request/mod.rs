@@ -416,11 +416,12 @@ impl Request {
     #[inline]
     pub(crate) fn received(&self) -> Option<crate::Status> {
         let has_message = self.is_finished() && matches!(self.outcome.get(), Outcome::Done);
-        (has_message && self.op == Op::Recv).then(|| crate::Status {
-            source: self.source.get(),
-            tag: self.matched.get(),
-            len: self.message.get(),
-        })
+        (has_message && self.op == Op::Recv).then(|| self.status(self.message.get()))
+    }
+
+    #[inline]
+    fn status(&self, len: usize) -> crate::Status {
+        crate::Status { source: self.source.get(), tag: self.matched.get(), len }
     }
 
     /// The result of a finished request.
@@ -430,11 +431,8 @@ impl Request {
     pub(crate) fn result(&self) -> Result<crate::Status, Error> {
         assert!(self.is_finished(), "the result of a request that is not finished");
         match self.outcome.get() {
-            Outcome::Done => Ok(crate::Status {
-                source: self.source.get(),
-                tag: self.matched.get(),
-                len: if self.op == Op::Send { self.capacity } else { self.message.get() },
-            }),
+            Outcome::Done if self.op == Op::Send => Ok(self.status(self.capacity)),
+            Outcome::Done => Ok(self.status(self.message.get())),
             Outcome::Truncated => Err(Error::Truncated {
                 from: self.source.get(),
                 tag: self.matched.get(),

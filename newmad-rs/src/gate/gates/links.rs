@@ -111,11 +111,9 @@ impl<D: Driver> Gates<D> {
 
     /// The links of a gate that are open are these.
     fn set_open(&mut self, peer: u32, open: u8) {
-        let is_own = peer == self.process;
         let gate = &mut self.all[peer as usize];
         gate.open = open;
-        let no_link = !is_own && (open == 0 || self.routes.is_some());
-        gate.notes_receives = no_link || gate.life != Life::Alive;
+        gate.notes_receives = open == 0 || self.routes.is_some() || gate.life != Life::Alive;
     }
 
     /// A link to `peer` is there: `install` gives its connection to the rail's driver. False: its gate is over
