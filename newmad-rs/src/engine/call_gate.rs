@@ -11,7 +11,8 @@
 //! - While a call of the program *waits*, the gate is open: any thread that finds work may run it, since the program's
 //!   thread does nothing else. The call that leaves last waits for the code that runs.
 //! - A call that *looks* resumes deferred work itself, and opens the gate for no other thread: the call may hold locks
-//!   that the code takes again in the same thread.
+//!   that the code takes again in the same thread. Nor does it open the gates of other ranks of the process, whose work its
+//!   messages may end.
 //!
 //! Invariant: no code runs while no call is inside, and at most one runs. Sections under `state` hand the memory from
 //! one thread to the next.
@@ -20,6 +21,7 @@
 //! wake. To count every call as inside: a call that waits for nothing would wait for the code, with its locks held.
 
 use std::cell::Cell;
+use std::ptr::null;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -51,14 +53,14 @@ struct State {
 }
 
 std::thread_local! {
-    /// This thread is inside a call that looks.
-    static LOOKS: Cell<bool> = const { Cell::new(false) };
+    /// The gate of the call that looks in which this thread is; compared only.
+    static LOOKS: Cell<*const CallGate> = const { Cell::new(null()) };
 }
 
 impl State {
-    /// What a thread that may run code goes on with.
-    fn resumable(&mut self) -> Vec<Arc<dyn Deferred>> {
-        match self.open > 0 || LOOKS.get() {
+    /// What a thread that may run code, and looks or not, goes on with.
+    fn resumable(&mut self, looks: bool) -> Vec<Arc<dyn Deferred>> {
+        match self.open > 0 || looks {
             true => std::mem::take(&mut self.deferred),
             false => Vec::new(),
         }
@@ -85,6 +87,11 @@ impl Drop for Rest {
 }
 
 impl CallGate {
+    /// Whether this thread is inside a call that looks at this gate.
+    fn is_looked_at(&self) -> bool {
+        std::ptr::eq(LOOKS.get(), self)
+    }
+
     /// A user begins: calls count from now on.
     pub(crate) fn add_user(&self) {
         self.users.fetch_add(1, Relaxed);
@@ -108,7 +115,7 @@ impl CallGate {
         let deferred = {
             let mut state = self.state.lock();
             state.open += 1;
-            state.resumable()
+            state.resumable(self.is_looked_at())
         };
         let open = OpenGate { gate: self, manager };
         resume(deferred);
@@ -123,8 +130,8 @@ impl CallGate {
 
     #[cold]
     fn look_now(&self) -> bool {
-        let _looks = Looks(LOOKS.replace(true));
-        let deferred = self.state.lock().resumable();
+        let _looks = Looks(LOOKS.replace(self));
+        let deferred = self.state.lock().resumable(true);
         let any = !deferred.is_empty();
         resume(deferred);
         any
@@ -133,7 +140,7 @@ impl CallGate {
     /// The caller may run its code now, until the turn is dropped. `None`: `work` is resumed when it may.
     pub(crate) fn begin<W: Deferred + 'static>(&self, work: &Arc<W>) -> Option<Turn<'_>> {
         let mut state = self.state.lock();
-        if !state.running && (state.open > 0 || LOOKS.get()) {
+        if !state.running && (state.open > 0 || self.is_looked_at()) {
             state.running = true;
             return Some(Turn(self));
         }
@@ -150,8 +157,8 @@ impl CallGate {
     }
 }
 
-/// Restores the mark of a thread that looks.
-struct Looks(bool);
+/// Restores the mark of a thread that looks: the gate that it looked at before.
+struct Looks(*const CallGate);
 
 impl Drop for Looks {
     fn drop(&mut self) {
@@ -171,7 +178,7 @@ impl Drop for OpenGate<'_> {
             let mut state = self.gate.state.lock();
             state.open -= 1;
             // Code that makes a call, in a call that looks, does not wait for itself.
-            (state.open == 0 && state.running && !LOOKS.get()).then(|| {
+            (state.open == 0 && state.running && !self.gate.is_looked_at()).then(|| {
                 let ended = Arc::new(Completion::new());
                 state.leaving.push(ended.clone());
                 ended
@@ -191,7 +198,7 @@ impl Drop for Turn<'_> {
         let (leaving, deferred) = {
             let mut state = self.0.state.lock();
             state.running = false;
-            (std::mem::take(&mut state.leaving), state.resumable())
+            (std::mem::take(&mut state.leaving), state.resumable(self.0.is_looked_at()))
         };
         leaving.iter().for_each(|ended| ended.complete());
         resume(deferred);
@@ -252,6 +259,29 @@ mod tests {
         gate.remove_user(&work);
         assert!(gate.open(&manager).is_none());
         assert_eq!(Arc::strong_count(&work), 1, "it is still deferred");
+    }
+
+    /// Ranks of a process have a gate each. Where one rank's code goes on, it may end what another waits for.
+    #[test]
+    fn a_call_that_looks_runs_no_code_of_another_gate() {
+        struct Ends(Arc<Work>, Arc<Work>);
+        impl Deferred for Ends {
+            fn resume(self: Arc<Self>) {
+                self.0.clone().resume();
+                self.1.clone().resume();
+            }
+        }
+        let manager = Manager::builder().build().unwrap();
+        let gates = [(); 2].map(|()| Arc::new(CallGate::default()));
+        gates.iter().for_each(|gate| gate.add_user());
+        let [[own], [other]] = [works(&gates[0]), works(&gates[1])];
+        let done = || [own.done.load(Relaxed), other.done.load(Relaxed)];
+        gates[0].state.lock().deferred.push(Arc::new(Ends(own.clone(), other.clone())));
+        assert!(gates[0].look());
+        assert_eq!(done(), [1, 0]);
+        // It was deferred, and goes on when its own rank calls.
+        drop(gates[1].open(&manager));
+        assert_eq!(done(), [1, 1]);
     }
 
     #[test]
