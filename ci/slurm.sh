@@ -136,4 +136,4 @@ fi
 srun --version
 export MAD_TEST_SLURM="$SLURM_CONF"
 cargo build -q --workspace --examples &&
-    cargo test --workspace --lib --test managers --test sessions --test across --test mpi -- slurm jobs_inside other_launchers
+    cargo test --workspace --lib --test managers --test sessions --test across --test mpi --test connected -- slurm jobs_inside other_launchers

@@ -210,15 +210,40 @@ fn a_process_without_a_launcher_says_so() {
     assert!(common::out(&output).starts_with("rank 0: spawn: spawn\n"), "{}", common::err(&output));
 }
 
+/// A program whose processes start others.
+fn spawning() -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("madmpi-rs/tests/c/spawn.c");
+    compile(&prefix().join("bin/mpicc"), &source, "launched")
+}
+
 /// The same program under the process managers of others: they start the new processes.
 #[test]
 fn other_launchers_start_more_processes() {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("madmpi-rs/tests/c/spawn.c");
-    let binary = compile(&prefix().join("bin/mpicc"), &source, "launched");
+    let binary = spawning();
     for mut command in [managers::hydra(2), managers::prrte(2)].into_iter().flatten() {
         command.arg(&binary);
         let output = timed(command);
         assert_eq!(common::out(&output), "started and ended\n", "{}", common::err(&output));
         assert!(output.status.success(), "{}", common::err(&output));
+    }
+}
+
+/// Slurm starts them in the same allocation, if that has room for them.
+#[test]
+fn slurm_starts_more_processes() {
+    let binary = spawning();
+    let Some(mut command) = managers::slurm_with_room(2, 8, "pmi2") else { return };
+    command.arg(&binary).arg("no-hints");
+    let output = timed(command);
+    assert_eq!(common::out(&output), "started and ended\n", "{}", common::err(&output));
+    assert!(output.status.success(), "{}", common::err(&output));
+    // Where it has none, srun says why, and the program is told.
+    let Some(mut command) = managers::slurm(2, "pmi2") else { return };
+    command.arg(&binary).env("NMAD_CONNECT_TIMEOUT_MS", "8000");
+    let output = timed(command);
+    let err = common::err(&output);
+    assert!(!output.status.success(), "{err}");
+    for words in ["MPI_Comm_spawn: no processes were started", "Unable to create step"] {
+        assert!(err.contains(words), "{err}");
     }
 }

@@ -1,5 +1,6 @@
 /* np: 2, peers: no */
-/* Processes start others: of this very program, which says what it is by its arguments. */
+/* Processes start others: of this very program, which says what it is by its arguments. "no-hints": the launcher takes
+   none where it starts several programs. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,9 +40,9 @@ static void child(int argc, char **argv, MPI_Comm parent) {
         MPI_Allreduce(&n, &sum, 1, MPI_INT, MPI_SUM, all);
         CHECK(sum == 10);
         MPI_Comm_disconnect(&all);
-    } else if (!strcmp(argv[1], "folder")) {
+    } else if (!strcmp(argv[1], "folder") || !strcmp(argv[1], "first")) {
         char here[1000];
-        CHECK(getcwd(here, sizeof here) && !strcmp(here, "/"));
+        CHECK(getcwd(here, sizeof here) && (!strcmp(here, "/") || !strcmp(argv[1], "first")));
         MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_APPNUM, &number, &flag);
         CHECK(flag && *number == 0 && size == 3 && rank == 0);
     } else {
@@ -68,6 +69,8 @@ int main(int argc, char **argv) {
     MPI_Comm_get_parent(&parent);
     if (parent != MPI_COMM_NULL)
         child(argc, argv, parent);
+    if (argc > 1 && !strcmp(argv[1], "no-hints"))
+        folder[0] = "first";
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     CHECK(realpath(argv[0], path));
@@ -104,7 +107,7 @@ int main(int argc, char **argv) {
         programs[0] = programs[1] = path;
         MPI_Info_create(&info);
         MPI_Info_set(info, "wdir", "/");
-        infos[0] = info;
+        infos[0] = strcmp(folder[0], "folder") ? MPI_INFO_NULL : info;
         infos[1] = MPI_INFO_NULL;
         MPI_Comm_dup(MPI_COMM_SELF, &single);
         MPI_Comm_set_errhandler(single, MPI_ERRORS_RETURN);

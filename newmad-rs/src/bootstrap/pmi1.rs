@@ -7,7 +7,7 @@
 use std::time::{Duration, Instant};
 
 use super::manager::Bootstrap;
-use super::spawn::{Command, NOTE, Spawner, was_spawned};
+use super::spawn::{COUNTS, Command, NOTE, Spawner, counts_of, program_of, was_spawned};
 use super::wire::{Wire, failed, lost, shorten};
 use crate::error::Error;
 use crate::sys;
@@ -163,7 +163,13 @@ impl Spawner for Pmi1 {
 
     fn program(&mut self, deadline: Instant) -> Result<Option<u32>, Error> {
         let answer = self.ask("cmd=get_appnum", "appnum", deadline)?;
-        Ok(field(&answer, "appnum").and_then(|number| number.parse().ok()))
+        let known = field(&answer, "appnum").and_then(|number| number.parse().ok());
+        if known.is_some() || !was_spawned() {
+            return Ok(known);
+        }
+        // Slurm answers -1. Another library's program that has spawned this one has put nothing.
+        let counts = self.get(0, COUNTS, deadline).ok();
+        Ok(counts.and_then(|counts| program_of(self.rank(), &counts)))
     }
 
     fn universe(&mut self, deadline: Instant) -> Result<Option<u32>, Error> {
@@ -181,7 +187,7 @@ const LONGEST_LINE: usize = 8000;
 /// The lines that ask for processes, without the last newline.
 fn request(commands: &[Command], note: &str) -> Result<String, Error> {
     use std::fmt::Write;
-    let mut text = String::new();
+    let (mut text, counts) = (String::new(), counts_of(commands));
     for (at, command) in commands.iter().enumerate() {
         let Command { program, args, processes, hints } = command;
         let words = args.iter().chain(hints.iter().flat_map(|(key, value)| [key, value]));
@@ -199,7 +205,8 @@ fn request(commands: &[Command], note: &str) -> Result<String, Error> {
         }
         let _ = write!(
             text,
-            "argcnt={}\npreput_num=1\npreput_key_0={NOTE}\npreput_val_0={note}\ninfo_num={}\n",
+            "argcnt={}\npreput_num=2\npreput_key_0={NOTE}\npreput_val_0={note}\npreput_key_1={COUNTS}\n\
+             preput_val_1={counts}\ninfo_num={}\n",
             args.len(),
             hints.len()
         );
@@ -230,9 +237,15 @@ mod tests {
         };
         let text = request(&[command("a", &[]), command("b", &["x y", ""])], "port").unwrap();
         assert_eq!(text.lines().filter(|line| *line == "endcmd").count(), 2);
-        for line in
-            ["execname=b", "spawnssofar=2", "arg1=x y", "arg2=", "argcnt=2", "preput_val_0=port"]
-        {
+        for line in [
+            "execname=b",
+            "spawnssofar=2",
+            "arg1=x y",
+            "arg2=",
+            "argcnt=2",
+            "preput_val_0=port",
+            "preput_val_1=2,2",
+        ] {
             assert!(text.lines().any(|found| found == line), "{line}: {text}");
         }
         assert!(text.ends_with("endcmd"));

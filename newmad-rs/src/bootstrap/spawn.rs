@@ -20,6 +20,27 @@ pub struct Command {
 /// Under which name new processes find what their parent has told them, in PMI-1. (It is also MPICH's name.)
 pub(super) const NOTE: &str = "PARENT_ROOT_PORT_NAME";
 
+/// Under which name new processes find [`counts_of`] them, in PMI-1.
+pub(super) const COUNTS: &str = "MAD_PROCESSES";
+
+/// How many processes run each of the programs that are started together, in order.
+pub(super) fn counts_of(commands: &[Command]) -> String {
+    let counts: Vec<_> = commands.iter().map(|command| command.processes.to_string()).collect();
+    counts.join(",")
+}
+
+/// Which program the process of this rank runs, of so many [`counts_of`] processes each.
+pub(super) fn program_of(rank: u32, counts: &str) -> Option<u32> {
+    let mut before = 0u32;
+    for (program, count) in (0..).zip(counts.split(',')) {
+        before = before.checked_add(count.parse().ok()?)?;
+        if rank < before {
+            return Some(program);
+        }
+    }
+    None
+}
+
 /// What a process manager can do for a job that runs already. All but starting processes is optional.
 pub(crate) trait Spawner {
     /// Starts processes, a job of their own, which find `note` by [`Spawner::note`]. The name of that job.
@@ -52,4 +73,21 @@ pub(crate) trait Spawner {
 /// Whether the variable that process managers of the PMI family set for spawned processes is there.
 pub(super) fn was_spawned() -> bool {
     std::env::var_os("PMI_SPAWNED").is_some_and(|value| value == "1")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_follow_each_other_by_rank() {
+        let commands = [2, 1, 3].map(|processes| Command { processes, ..Command::default() });
+        let counts = counts_of(&commands);
+        let programs = (0..7).map(|rank| program_of(rank, &counts));
+        let expected = [Some(0), Some(0), Some(1), Some(2), Some(2), Some(2), None];
+        assert!(programs.eq(expected));
+        for nonsense in ["", "x", "1,,2", "4294967295,1"] {
+            assert_eq!(program_of(u32::MAX, nonsense), None);
+        }
+    }
 }

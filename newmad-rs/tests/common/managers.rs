@@ -57,6 +57,16 @@ pub fn slurm(ranks: usize, kind: &str) -> Option<Command> {
     Some(command)
 }
 
+/// The same in an allocation of `room` processors, of which others that are started there have the rest.
+pub fn slurm_with_room(ranks: usize, room: usize, kind: &str) -> Option<Command> {
+    let alone = slurm(ranks, kind)?;
+    let mut command = clean("salloc".into());
+    command.args(["-n", &room.to_string()]).arg(alone.get_program()).args(alone.get_args());
+    command.envs(alone.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    command.env("SLURM_EXACT", "1");
+    Some(command)
+}
+
 /// A command without what the caller's own process manager, or a tester, has set.
 fn clean(path: PathBuf) -> Command {
     let mut command = Command::new(path);
