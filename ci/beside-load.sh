@@ -20,12 +20,7 @@ for _ in $(seq "$processes"); do
     (while :; do :; done) &
     load+=($!)
 done
-# Some kernels share the processors out by session first. Jobs of the tests are sessions of their own; this one, with the whole
-# load and the tests in it, would have as much as one of them.
-autogroup=/proc/sys/kernel/sched_autogroup_enabled
-shared_by_session="$(cat $autogroup 2>/dev/null || echo 0)"
-[ "$shared_by_session" = 0 ] || echo 0 2>/dev/null >$autogroup || echo "processors are shared out by session ($autogroup)" >&2
-trap 'kill "${load[@]}" 2>/dev/null || true; [ "$shared_by_session" = 0 ] || echo 1 2>/dev/null >$autogroup || true' EXIT
+trap 'kill "${load[@]}" 2>/dev/null || true' EXIT
 
 # The test harness prints times on request, which it takes for an unstable feature.
 triple="$(rustc -vV | sed -n 's/^host: //p' | tr 'a-z-' 'A-Z_')"
@@ -33,21 +28,22 @@ export "CARGO_TARGET_${triple}_RUNNER=env RUSTC_BOOTSTRAP=1"
 
 # The suite in parts that run side by side: what one waits for, another uses. All are parts of the workspace, so that
 # nothing is built twice. A name stands for the tests of that name in all packages.
-slowest=("mpi" "background bench_threads fortran" "prefix bench bench_mpi")
+slowest=" background mpi bench_threads "
 names() { for file in "$@"; do basename "${file%/main.rs}" .rs; done | sort -u; }
 own=() others=()
 for name in $(names tests/*.rs); do
-    [[ " ${slowest[*]} " == *" $name "* ]] || own+=(--test "$name")
+    [[ "$slowest" == *" $name "* ]] || own+=(--test "$name")
 done
 for name in $(names */tests/*.rs */tests/*/main.rs); do
     [ -e "tests/$name.rs" ] || others+=(--test "$name")
 done
 timed="-Zunstable-options --report-time"
-parts=("${own[*]} -- $timed" "--lib --bins --examples ${others[*]} -- $timed" "--doc")
-for some in "${slowest[@]}"; do
-    # shellcheck disable=SC2086 # words
-    parts+=("$(printf -- '--test %s ' $some) -- $timed")
-done
+parts=(
+    "$(printf -- '--test %s ' $slowest) -- $timed"
+    "${own[*]} -- $timed"
+    "--lib --bins --examples ${others[*]} -- $timed"
+    "--doc"
+)
 
 # Runs one part of a round; its output is in a file that is named after both.
 part() {
