@@ -76,7 +76,8 @@ fn alone() -> MutexGuard<'static, ()> {
 
 /// Most jobs that a judgement is made of: in one of a second, a few wake-ups more or less are chance.
 const JOBS: u32 = 3;
-/// After so many seconds no further job is begun if they have computed for long enough: beside load, one job lasts longer than three do on a quiet machine.
+/// After so many seconds no further job is begun if they have computed for long enough: beside load, one job lasts longer
+/// than three do on a quiet machine.
 const ENOUGH: f64 = 10.0;
 
 /// Time on a core that the programs together have to have computed for.
@@ -87,7 +88,7 @@ const COMPUTED_MS: f64 = 100.0;
 fn is_cheap(mut command: Command, what: &str) {
     command.env("PIOM_STATS", "1");
     let (mut text, mut seconds, mut jobs) = (String::new(), 0.0, 0);
-    let costs = loop {
+    let (told, costs) = loop {
         jobs += 1;
         let begun = Instant::now();
         let output: Output = command.output().expect("mad can be started");
@@ -99,10 +100,9 @@ fn is_cheap(mut command: Command, what: &str) {
         let costs = Costs::of(&told, seconds);
         let computed = told.total_ms > COMPUTED_MS;
         if jobs == JOBS || (computed && (seconds >= ENOUGH || costs.are_within(0.5))) {
-            break costs;
+            break (told, costs);
         }
     };
-    let told = told(&text);
     println!("{what}: {told:?} in {seconds:.1} s");
     assert_eq!(told.processes, 2 * jobs, "{what}: {text}");
     assert_eq!(text.matches("background: ").count() as u32, 2 * jobs, "{what}: {text}");

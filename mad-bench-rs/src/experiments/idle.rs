@@ -160,34 +160,44 @@ fn summary(lines: &[Line]) -> String {
     text
 }
 
-/// Where the waiting process is held up by others between its word and its wait, it waits for less than half of the time:
-/// that is no sample, and both do it again.
 fn measure(session: &Session, emit: &Emit, spec: &Spec) -> WorkResult {
     turns::in_turn(emit, spec.iters, spec.points.len(), |at, _| {
         let (number, config) = &spec.points[at];
         let length = Duration::from_secs(config.number("seconds"));
-        let mut again = [1];
-        while again != [0] {
-            if session.rank() == 0 {
-                session.send(1, DATA, &[0; 4])?;
-                let waited = Waited::of(|| {
-                    session.recv(1, DATA, &mut [0; 4])?;
-                    Ok(())
-                })?;
-                again = [u8::from(Duration::from_nanos(waited.wall_ns) < length / 2)];
-                session.send(1, DATA, &again)?;
-                if again == [0] {
-                    waited.report(emit, *number)?;
-                }
-            } else {
-                session.recv(0, DATA, &mut [0; 4])?;
-                marcel::sleep(length);
-                session.send(0, DATA, &[1; 4])?;
-                session.recv(0, DATA, &mut again)?;
-            }
+        match session.rank() {
+            0 => wait(session, length)?.report(emit, *number),
+            _ => send_late(session, length),
         }
-        Ok(())
     })
+}
+
+/// Waits for a message that comes after `length`. Where other processes hold this one up between its word and its wait, so
+/// that it waits for less than half of that time, it asks for another message: such a wait is no sample.
+fn wait(session: &Session, length: Duration) -> WorkResult<Waited> {
+    loop {
+        session.send(1, DATA, &[0; 4])?;
+        let waited = Waited::of(|| {
+            session.recv(1, DATA, &mut [0; 4])?;
+            Ok(())
+        })?;
+        let enough = Duration::from_nanos(waited.wall_ns) >= length / 2;
+        session.send(1, DATA, &[u8::from(enough)])?;
+        if enough {
+            return Ok(waited);
+        }
+    }
+}
+
+/// The other side of [`wait`].
+fn send_late(session: &Session, length: Duration) -> WorkResult {
+    let mut answer = [0];
+    while answer != [u8::from(true)] {
+        session.recv(0, DATA, &mut [0; 4])?;
+        marcel::sleep(length);
+        session.send(0, DATA, &[1; 4])?;
+        session.recv(0, DATA, &mut answer)?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

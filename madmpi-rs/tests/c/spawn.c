@@ -63,13 +63,14 @@ int main(int argc, char **argv) {
     char *words[] = {"plain", "two words", "", NULL}, *folder[] = {"folder", NULL}, *second[] = {"second", NULL};
     char **lists[] = {folder, second}, *programs[2], path[4096];
     int rank, size, i, n, sum, codes[3] = {-1, -1, -1}, counts[] = {1, 2}, *number, flag;
+    int hints = argc < 2 || strcmp(argv[1], "no-hints");
     MPI_Comm parent, children, all, single;
     MPI_Info info, infos[2];
     MPI_Init(&argc, &argv);
     MPI_Comm_get_parent(&parent);
     if (parent != MPI_COMM_NULL)
         child(argc, argv, parent);
-    if (argc > 1 && !strcmp(argv[1], "no-hints"))
+    if (!hints)
         folder[0] = "first";
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
@@ -107,7 +108,7 @@ int main(int argc, char **argv) {
         programs[0] = programs[1] = path;
         MPI_Info_create(&info);
         MPI_Info_set(info, "wdir", "/");
-        infos[0] = strcmp(folder[0], "folder") ? MPI_INFO_NULL : info;
+        infos[0] = hints ? info : MPI_INFO_NULL;
         infos[1] = MPI_INFO_NULL;
         MPI_Comm_dup(MPI_COMM_SELF, &single);
         MPI_Comm_set_errhandler(single, MPI_ERRORS_RETURN);

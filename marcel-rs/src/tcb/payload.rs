@@ -306,7 +306,7 @@ mod tests {
         struct Huge(#[allow(dead_code)] [u8; 1 << 46]);
         // SAFETY: ours, empty; nothing is borrowed. It is never run.
         let loaded = unsafe { payload.load(|| -> Option<Huge> { None }) };
-        // Memory that nobody looks at would be optimised away, and its lack with it.
+        // An optimising compiler takes away an allocation that nothing looks at, and its failure with it.
         let payload = std::hint::black_box(&payload);
         assert!(loaded.is_err() && payload.is_empty());
     }

@@ -58,7 +58,7 @@ std::thread_local! {
 }
 
 impl State {
-    /// What a thread that may run code, and looks or not, goes on with.
+    /// What was deferred, if the calling thread may go on with it: a call waits, or the thread looks at this gate.
     fn resumable(&mut self, looks: bool) -> Vec<Arc<dyn Deferred>> {
         match self.open > 0 || looks {
             true => std::mem::take(&mut self.deferred),

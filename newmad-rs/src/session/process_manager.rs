@@ -58,7 +58,7 @@ impl ProcessManager {
         let name = started.ok_or_else(|| {
             Error::Bootstrap(
                 "what has started this process starts no more processes; `mad run` does, and Hydra (mpiexec of \
-                 MPICH), PRRTE (prterun) and Slurm (srun --mpi=pmi2) by PMI-1"
+                 MPICH), PRRTE (prterun) and Slurm (srun --mpi=pmi2), unless NMAD_BOOTSTRAP=pmi2 is set"
                     .into(),
             )
         })?;

@@ -48,22 +48,27 @@ pub fn prrte(ranks: usize) -> Option<Command> {
 
 /// `srun -n ranks --mpi=kind`, which waits until that many processors are free.
 pub fn slurm(ranks: usize, kind: &str) -> Option<Command> {
-    let Some(conf) = std::env::var_os("MAD_TEST_SLURM") else {
-        skip("MAD_TEST_SLURM names no configuration of a Slurm that runs (ci/slurm.sh makes one)");
-        return None;
-    };
-    let mut command = clean("srun".into());
-    command.args(["-n", &ranks.to_string(), &format!("--mpi={kind}")]).env("SLURM_CONF", conf);
+    let mut command = of_slurm("srun")?;
+    command.args(["-n", &ranks.to_string(), &format!("--mpi={kind}")]);
     Some(command)
 }
 
 /// The same in an allocation of `room` processors, of which others that are started there have the rest.
 pub fn slurm_with_room(ranks: usize, room: usize, kind: &str) -> Option<Command> {
-    let alone = slurm(ranks, kind)?;
-    let mut command = clean("salloc".into());
-    command.args(["-n", &room.to_string()]).arg(alone.get_program()).args(alone.get_args());
-    command.envs(alone.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    command.env("SLURM_EXACT", "1");
+    let mut command = of_slurm("salloc")?;
+    command.args(["-n", &room.to_string()]).env("SLURM_EXACT", "1");
+    command.args(["srun", "-n", &ranks.to_string(), &format!("--mpi={kind}")]);
+    Some(command)
+}
+
+/// One of its commands.
+fn of_slurm(name: &str) -> Option<Command> {
+    let Some(conf) = std::env::var_os("MAD_TEST_SLURM") else {
+        skip("MAD_TEST_SLURM names no configuration of a Slurm that runs (ci/slurm.sh makes one)");
+        return None;
+    };
+    let mut command = clean(name.into());
+    command.env("SLURM_CONF", conf);
     Some(command)
 }
 
