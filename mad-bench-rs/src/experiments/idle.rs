@@ -1,7 +1,7 @@
 //! What it costs to wait: a process waits for a message that comes late, and does nothing else.
 //!
 //! Source: idle costs nothing ("idle costs nothing"); the mixed wait of [Trahay09] 5.3.2: poll for a while, then
-//! block. Rank 0 says that it waits, rank 1 sleeps for `seconds` and then sends.
+//! block. Rank 0 waits, rank 1 sleeps for `seconds` and then sends.
 //!
 //! An MPI library's process waits in `MPI_Recv` (`library`); `peer_ratio` compares the CPU time.
 //!
@@ -171,11 +171,12 @@ fn measure(session: &Session, emit: &Emit, spec: &Spec) -> WorkResult {
     })
 }
 
-/// Waits for a message that comes after `length`. Where other processes hold this one up between its word and its wait, so
-/// that it waits for less than half of that time, it asks for another message: such a wait is no sample.
+/// Waits for a message that comes after `length`. Where other processes hold this one up after the barrier, so that it waits
+/// for less than half of that time, it asks for another message: such a wait is no sample. (A word to the other side instead
+/// of the barrier makes the wait one for an answer: over tcp that polls for milliseconds before it sleeps.)
 fn wait(session: &Session, length: Duration) -> WorkResult<Waited> {
     loop {
-        session.send(1, DATA, &[0; 4])?;
+        session.barrier()?;
         let waited = Waited::of(|| {
             session.recv(1, DATA, &mut [0; 4])?;
             Ok(())
@@ -192,7 +193,7 @@ fn wait(session: &Session, length: Duration) -> WorkResult<Waited> {
 fn send_late(session: &Session, length: Duration) -> WorkResult {
     let mut answer = [0];
     while answer != [u8::from(true)] {
-        session.recv(0, DATA, &mut [0; 4])?;
+        session.barrier()?;
         marcel::sleep(length);
         session.send(0, DATA, &[1; 4])?;
         session.recv(0, DATA, &mut answer)?;
