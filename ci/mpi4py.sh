@@ -2,7 +2,8 @@
 # Runs mpi4py's own test suite on madmpi: ci/mpi4py.sh [PROCESSES]...      (1 2 4, without arguments)
 #
 # MPI4PY_ALL=1: all files are run with any number of processes, not only those that are worth the time there.
-# MPI4PY_LIMIT: seconds that each run may take (400, or 1500 with MPI4PY_ALL=1). A test that hangs is a failure that says which.
+# MPI4PY_SILENCE: after how many seconds in which no process has begun or ended a test a run is taken for one that hangs
+# (180). That is a failure that says in which test. A slow machine needs longer for the whole, not for one test.
 #
 # mpi4py comes from PyPI, as source: its wheels hold extensions for the binary interfaces of MPICH and Open MPI only, and the
 # one for the standard ABI has to be compiled, which our mpicc does. The virtual environment stays in the target folder.
@@ -55,7 +56,23 @@ without=(-x test_ulfm.TestULFMWorld.testIAgree)
 local='test_(datatype|pack|msgspec|util_dtlib)\.py'
 longest='test_(cco(_nb|_pr)?_vec|cco(_pr)?_ngh_buf|p2p_buf_part)\.py'
 
-[ "${MPI4PY_ALL:-0}" = 1 ] && limit="${MPI4PY_LIMIT:-1500}" || limit="${MPI4PY_LIMIT:-400}"
+# Waits for a run's mpiexec ($1), whose status it returns, and ends it if its logs do not grow any more: 124.
+ended() {
+    local size=0 now grew=$SECONDS
+    while kill -0 "$1" 2>/dev/null; do
+        sleep 1
+        now="$(cat "$LOG".* 2>/dev/null | wc -c)"
+        if [ "$now" != "$size" ]; then
+            size="$now" grew=$SECONDS
+        elif [ $((SECONDS - grew)) -gt "${MPI4PY_SILENCE:-180}" ]; then
+            kill "$1"
+            wait "$1"
+            return 124
+        fi
+    done
+    wait "$1"
+}
+
 export PYTHONDONTWRITEBYTECODE=1 OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 failed=0
 for processes; do
@@ -67,11 +84,12 @@ for processes; do
     export LOG="$place/log.$processes"
     rm -f "$LOG".*
     began=$SECONDS
-    # Each process has a log of its own.
+    # Each process has a log of its own. A shell starts what goes on in the background with both signals ignored.
     # shellcheck disable=SC2016
-    timeout "$limit" "$place/madmpi/bin/mpiexec" -n "$processes" \
+    env --default-signal=INT,QUIT "$place/madmpi/bin/mpiexec" -n "$processes" \
         sh -c 'exec "$@" >"$LOG.$PMI_RANK" 2>&1' sh \
-        "$place/venv/bin/python" "$source/test/main.py" --no-builddir -v "${without[@]}" "${files[@]}"
+        "$place/venv/bin/python" "$source/test/main.py" --no-builddir -v "${without[@]}" "${files[@]}" &
+    ended $!
     status=$?
     python3 ci/mpi4py-summary.py "$processes" "$status" "$((SECONDS - began))" "$LOG".* || failed=1
 done

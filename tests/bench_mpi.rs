@@ -252,7 +252,7 @@ fn the_programs_measure_what_the_benches_do() {
     ] {
         let mut command = mad(&["bench", bench, "--json", "--driver", "shm"]);
         command.args(["--library", "newmad,madmpi,openmpi,mpich", "--peers-dir"]).arg(&here.0);
-        command.args(["--iters", "2", "--rounds", "1", "--timeout", "100"]).args(options);
+        command.args(["--iters", "2", "--rounds", "1", "--timeout", "600"]).args(options);
         let output = command.env("XDG_CACHE_HOME", here.0.join("cache")).output().unwrap();
         let said = err(&output);
         let found = objects(&output);
@@ -279,7 +279,7 @@ fn the_programs_measure_what_the_benches_do() {
     for (bench, options) in [("apps", ["--ranks", "3"]), ("coll", ["--members", "3"])] {
         let mut command =
             mad(&["bench", bench, "--json", "--driver", "shm", "--library", "madmpi"]);
-        command.args(["--iters", "2", "--rounds", "1", "--timeout", "100", "--peers-dir"]);
+        command.args(["--iters", "2", "--rounds", "1", "--timeout", "600", "--peers-dir"]);
         command.arg(&here.0).args(options);
         let output = command.env("XDG_CACHE_HOME", here.0.join("cache")).output().unwrap();
         assert!(output.status.success(), "{bench}: {}", err(&output));
@@ -292,7 +292,7 @@ fn collaborative(here: &Here) {
     let mut command =
         mad(&["bench", "collaborative", "--json", "--work", "messages,schedule,exchange"]);
     command.args(["--iters", "5", "--rounds", "1", "--imbalance", "2", "--compute-us", "50"]);
-    command.args(["--size", "100,64K", "--timeout", "100", "--peers-dir"]).arg(&here.0);
+    command.args(["--size", "100,64K", "--timeout", "600", "--peers-dir"]).arg(&here.0);
     let output = command.env("XDG_CACHE_HOME", here.0.join("cache")).output().unwrap();
     assert!(output.status.success(), "{}", err(&output));
     let found = objects(&output);
@@ -382,7 +382,7 @@ fn peers_are_those_who_are_here() {
         std::os::unix::fs::symlink(found, tools.join(tool)).unwrap();
     }
     let mut command = mad(&["bench", "latency", "--json", "--driver", "shm", "--size", "1"]);
-    command.args(["--iters", "20", "--rounds", "1", "--timeout", "100", "--peers", "--peers-dir"]);
+    command.args(["--iters", "20", "--rounds", "1", "--timeout", "600", "--peers", "--peers-dir"]);
     command.arg(&here.0).env("XDG_CACHE_HOME", here.0.join("cache")).env("PATH", &tools);
     let output = command.output().unwrap();
     let said = err(&output);

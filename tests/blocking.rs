@@ -23,7 +23,8 @@ fn the_computation_goes_on_while_files_pipes_and_processes_are_waited_for() {
         let output = blocking(vps, mechanism, &[]);
         let context = format!("{vps} {mechanism}: {} {}", out(&output), err(&output));
         assert!(output.status.success(), "{context}");
-        assert_eq!(out(&output).matches("units computed").count(), 9, "{context}");
+        // Calls during which the kernel gave no core to the computation are made again.
+        assert!(out(&output).matches("units computed").count() >= 9, "{context}");
     }
 }
 

@@ -10,6 +10,8 @@ use newmad::{Error, Session};
 
 const MESSAGES: u64 = 20_000;
 const SIZE: usize = 10_000;
+/// The flood is some seconds of computing, and others may compute beside it.
+const LIMIT: Duration = Duration::from_secs(600);
 
 /// Bytes of this process that are in memory.
 fn resident() -> usize {
@@ -68,7 +70,7 @@ fn a_flood_stays_with_its_sender() {
         // The check of waits keeps debug information in memory, which is not the flood's.
         let env =
             [("NMAD_DRIVER", driver), ("NMAD_EAGER_CREDIT", "1000000"), ("MARCEL_CHECK", "0")];
-        launch("flood", 2, &env).succeed(Duration::from_secs(120));
-        launch("tested", 2, &env).succeed(Duration::from_secs(120));
+        launch("flood", 2, &env).succeed(LIMIT);
+        launch("tested", 2, &env).succeed(LIMIT);
     }
 }

@@ -28,8 +28,9 @@ const LINES: usize = 16;
 /// CPU time that the diagnosis thread may use for a backtrace, and time in which it may use none: it may need a lock
 /// that the interrupted code holds.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The end of the wait, whatever that thread does.
-const END: Duration = Duration::from_secs(30);
+/// The end of the wait, whatever that thread does: on a machine with dozens of running threads for each core a second of
+/// CPU time takes more than half a minute.
+const END: Duration = Duration::from_secs(120);
 /// Time between two looks at the diagnosis thread's clock.
 const LOOK: Duration = Duration::from_millis(100);
 
