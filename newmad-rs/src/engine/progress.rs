@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use crate::error::Cause;
 use crate::gate::gates::Verdict;
-use crate::gate::signals::FINE;
+use crate::gate::signals::{FINE, TICK_MS};
 use crate::gate::{NO_RAIL, rails};
 use crate::net::Driver;
 use crate::proto::core::Core;
@@ -279,24 +279,27 @@ impl<D: Driver> Core<D> {
     }
 
     /// Time goes on: asks after what is not acknowledged, and ends what has waited too long. `now` counts milliseconds.
-    /// To be called every 50 ms or so while `Signals::restless` is set. Callers' context.
+    /// To be called at the pace that `Signals` says. Callers' context.
     pub(crate) fn tick(&mut self, now: u64) {
         // First: the look may find that memory is lacking again.
-        self.signals.restless.store(false, Ordering::Relaxed);
+        self.signals.rest();
         // Not `look_once`: links that exist wake a sleeper for what comes, so a look that finds something is no reason to.
         self.progress();
         if !self.copies.is_empty() {
             self.wake_oneself();
         }
         // Pieces may be on their way.
-        let mut restless = self.uses_rdma();
-        restless |= self.table.find(|request| request.parts.are_there()).is_some();
+        if self.uses_rdma() || self.table.find(|request| request.parts.are_there()).is_some() {
+            self.signals.call_again_in(TICK_MS);
+        }
         for peer in 0..self.gates.len() as u32 {
             let gate = &self.gates[peer as usize];
             if !gate.is_open() || peer == self.process {
                 continue;
             }
-            restless |= gate.reliability.broken != 0;
+            if gate.reliability.broken != 0 {
+                self.signals.call_again_in(TICK_MS);
+            }
             for rail in rails(gate.open) {
                 let way = &self.gates.rails[rail];
                 if way.breaks && way.driver.is_silent(peer) {
@@ -306,17 +309,16 @@ impl<D: Driver> Core<D> {
             if !self.gates[peer as usize].is_open() {
                 continue;
             }
-            let (goes_on, verdict) = self.gates.tick(peer, now);
-            restless |= goes_on;
+            let (again, verdict) = self.gates.tick(peer, now);
+            if let Some(ms) = again {
+                self.signals.call_again_in(ms);
+            }
             match verdict {
                 Verdict::Rest => {}
                 Verdict::Ask => drop(self.flush(peer)),
                 Verdict::Broken(rail, cause) => self.broke(rail, peer, cause),
                 Verdict::Dead(cause) => self.fail_peer(peer, cause),
             }
-        }
-        if restless {
-            self.signals.restless.store(true, Ordering::Relaxed);
         }
     }
 }

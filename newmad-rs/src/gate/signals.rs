@@ -3,7 +3,8 @@
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use pioman::Completion;
 
@@ -12,6 +13,11 @@ use crate::error::Error;
 use crate::gate::absence::Absence;
 use crate::request::Request;
 use crate::sys;
+
+/// Milliseconds between two calls of `tick` while something may change at any time.
+pub(crate) const TICK_MS: u32 = 50;
+/// What stands for no such call.
+const STILL: u32 = 0;
 
 /// Short messages may be sent beside the engine.
 pub(crate) const FINE: u8 = 1;
@@ -39,8 +45,9 @@ pub(crate) struct Signals {
     pub(crate) starved: AtomicBool,
     /// Links that the connection manager should open or repair: bit `rail * size + peer`.
     wanted: Box<[AtomicU64]>,
-    /// Something is unacknowledged or broken: the connection manager is to call `tick`.
-    pub(crate) restless: AtomicBool,
+    /// Something is unacknowledged or broken: so many milliseconds after its last call the connection manager is to call
+    /// `tick` again; [`STILL`]. The lock's holder alone writes it.
+    pace: AtomicU32,
     size: usize,
     /// Written when something is wanted.
     bell: OwnedFd,
@@ -69,7 +76,7 @@ impl Signals {
             absence: Absence::default(),
             starved: AtomicBool::new(false),
             wanted: (0..(size * rails).div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
-            restless: AtomicBool::new(false),
+            pace: AtomicU32::new(STILL),
             size,
             bell: sys::eventfd()?,
             held: AtomicBool::new(false),
@@ -110,16 +117,38 @@ impl Signals {
         sys::ring(self.bell.as_raw_fd());
     }
 
-    /// Something is unacknowledged: the connection manager, unless it knows, is told to call `tick`. Progress path.
+    /// Something is unacknowledged: the connection manager, unless it knows, is told to call `tick` soon. Progress path.
     #[inline]
     pub(crate) fn unrest(&self) {
-        if !self.restless.load(Ordering::Relaxed) {
-            self.restless.store(true, Ordering::Relaxed);
+        if self.pace.load(Ordering::Relaxed) != TICK_MS {
+            self.pace.store(TICK_MS, Ordering::Relaxed);
             sys::ring(self.bell.as_raw_fd());
         }
     }
 
-    /// Readable when [`Signals::restless`] was set, or when there is something for the connection manager in
+    /// When `tick` is to be called again, if at all: so long after its last call.
+    #[inline]
+    pub(crate) fn pace(&self) -> Option<Duration> {
+        match self.pace.load(Ordering::Relaxed) {
+            STILL => None,
+            ms => Some(Duration::from_millis(ms.into())),
+        }
+    }
+
+    /// `tick` is called: from now on it is to be called again only for what it, or a send, asks for.
+    pub(crate) fn rest(&self) {
+        self.pace.store(STILL, Ordering::Relaxed);
+    }
+
+    /// `tick` has to be called again in so many milliseconds, which are some, or sooner.
+    pub(crate) fn call_again_in(&self, ms: u32) {
+        let pace = self.pace.load(Ordering::Relaxed);
+        if pace == STILL || ms < pace {
+            self.pace.store(ms.max(1), Ordering::Relaxed);
+        }
+    }
+
+    /// Readable when [`Signals::unrest`] has changed the pace, or when there is something for the connection manager in
     /// [`Signals::take_wanted`].
     pub(crate) fn bell(&self) -> &OwnedFd {
         &self.bell

@@ -1,9 +1,8 @@
 //! How links, gates and the session live and end, as messages see it: what needs a peer that has failed ends, what was
 //! on a broken link goes over another, and a session that closes sends everything first.
 
-use std::sync::atomic::Ordering;
-
 use crate::error::Cause;
+use crate::gate::signals::TICK_MS;
 use crate::gate::{Assembly, Life, rails};
 use crate::matching::pool::{Content, NONE};
 use crate::net::Driver;
@@ -35,8 +34,9 @@ impl<D: Driver> Core<D> {
         }
         self.detach(rail, peer);
         self.gates[peer as usize].reliability.cause = cause;
+        // Before the connection manager is woken, which reads it.
+        self.signals.call_again_in(TICK_MS);
         self.signals.want(rail, peer);
-        self.signals.restless.store(true, Ordering::Relaxed);
         self.flush(peer);
     }
 

@@ -28,8 +28,6 @@ use crate::engine::Engine;
 use crate::error::{Cause, Error, during};
 use crate::sys;
 
-/// How often the engine is told the time, while it wants to know.
-const TICK: Duration = Duration::from_millis(50);
 /// How long a caller may take to prove itself.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Greetings of callers that go on at the same time.
@@ -173,8 +171,7 @@ impl Thread {
     fn wait(&mut self, until: Option<Instant>) -> Result<(), Error> {
         let next = self.later.first_key_value().map(|(&(at, _), _)| at);
         let handshake = self.handshakes.values().map(|handshake| handshake.until).min();
-        let restless = self.engine.signals().restless.load(Ordering::Relaxed);
-        let tick = restless.then(|| self.ticked + TICK);
+        let tick = self.engine.signals().pace().map(|pace| self.ticked + pace);
         let until = [until, next, handshake, tick].into_iter().flatten().min();
         // Rounded up to milliseconds by the call: to wake up before the time would be to spin until it has come.
         let timeout = until.map(|at| {
@@ -204,8 +201,7 @@ impl Thread {
     /// Tells the engine the time, while it wants to know.
     fn tick(&mut self) {
         let now = Instant::now();
-        let restless = self.engine.signals().restless.load(Ordering::Relaxed);
-        if restless && now >= self.ticked + TICK {
+        if self.engine.signals().pace().is_some_and(|pace| now >= self.ticked + pace) {
             self.ticked = now;
             let since = now.duration_since(self.born).as_millis() as u64;
             self.engine.with_memory(|core| core.tick(since));

@@ -15,7 +15,7 @@ use crate::error::Cause;
 use crate::gate::config::Config;
 use crate::gate::rail::Rail;
 use crate::gate::ranks::Ranks;
-use crate::gate::signals::Signals;
+use crate::gate::signals::{Signals, TICK_MS};
 use crate::gate::{Arrival, Gate, NO_RAIL, rails};
 use crate::memory::span::Span;
 use crate::net::reliable::{PATIENCE_MS, PROBE};
@@ -281,11 +281,12 @@ impl<D: Driver> Gates<D> {
 
     // Time.
 
-    /// What is to be done for a gate as time goes on (`now` in milliseconds), and whether time is to go on for it.
-    pub(crate) fn tick(&mut self, peer: u32, now: u64) -> (bool, Verdict) {
+    /// What is to be done for a gate as time goes on (`now` in milliseconds), and in how many of them this is to be asked
+    /// again, if at all.
+    pub(crate) fn tick(&mut self, peer: u32, now: u64) -> (Option<u32>, Verdict) {
         let gate = &mut self.all[peer as usize];
-        let broken = gate.reliability.broken != 0;
-        if gate.open == 0 && broken {
+        let broken = (gate.reliability.broken != 0).then_some(TICK_MS);
+        if gate.open == 0 && broken.is_some() {
             let since = *gate.reliability.alone_since.get_or_insert(now);
             return match now.saturating_sub(since) >= self.config.repair_ms {
                 true => (broken, Verdict::Dead(gate.reliability.cause)),
@@ -303,16 +304,20 @@ impl<D: Driver> Gates<D> {
             Some((before, since)) if before == oldest => {
                 if now.saturating_sub(since) >= PATIENCE_MS && gate.small != NO_RAIL {
                     gate.reliability.news = None;
-                    return (true, Verdict::Broken(gate.small, Cause::Broken(libc::ETIMEDOUT)));
+                    let why = Cause::Broken(libc::ETIMEDOUT);
+                    return (Some(TICK_MS), Verdict::Broken(gate.small, why));
                 }
             }
             _ => gate.reliability.wait_for_news(oldest, now),
         }
-        if !gate.reliability.asks_at(now) {
-            return (true, Verdict::Rest);
+        let asks = gate.reliability.asks_at(now);
+        // The answer wakes this side, and so does a link that ends.
+        let again = broken.or(Some(gate.reliability.asks_in(now)));
+        if !asks {
+            return (again, Verdict::Rest);
         }
         self.owe_word(peer, PROBE);
-        (true, Verdict::Ask)
+        (again, Verdict::Ask)
     }
 
     // Sleep.

@@ -1,7 +1,6 @@
 //! What connections cost on which nothing is sent any more, and which side polls on whose behalf.
 
 use std::ptr::NonNull;
-use std::sync::atomic::Ordering;
 
 use pioman::plumbing::Delegated;
 
@@ -9,14 +8,14 @@ use super::*;
 use crate::engine::{FAVOURS, POLL, WORK};
 use crate::net::reliable::PATIENCE_MS;
 
-/// Milliseconds between two ticks.
-const TICK: usize = 50;
-
 /// Two ranks with a link that can break, and how often each of the words about packets was on the wires.
 struct Pair {
     cores: Vec<Core<Virtual>>,
     world: World,
     now: usize,
+    /// When each rank's connection manager has called last, and how often they have in all.
+    ticked: [usize; 2],
+    ticks: usize,
     probes: usize,
     acks: usize,
 }
@@ -24,7 +23,7 @@ struct Pair {
 impl Pair {
     fn new() -> Pair {
         let world = World::new(1, Nature { breaks: true, room: 99, ..USUAL });
-        Pair { cores: world.pair(), world, now: 0, probes: 0, acks: 0 }
+        Pair { cores: world.pair(), world, now: 0, ticked: [0; 2], ticks: 0, probes: 0, acks: 0 }
     }
 
     /// Rank 0 sends to rank 1: an empty message is over when it is submitted.
@@ -46,13 +45,16 @@ impl Pair {
             self.now += 1;
             let now = self.now;
             for rank in 0..2u32 {
-                let restless = &self.cores[rank as usize].signals.restless;
-                let ticks = now.is_multiple_of(TICK) && restless.load(Ordering::Relaxed);
+                let passed = now - self.ticked[rank as usize];
+                let pace = self.cores[rank as usize].signals.pace();
+                let ticks = pace.is_some_and(|pace| passed >= pace.as_millis() as usize);
                 if ticks || who_looks.contains(&rank) {
                     self.count(rank);
                 }
                 let core = &mut self.cores[rank as usize];
                 if ticks {
+                    self.ticked[rank as usize] = now;
+                    self.ticks += 1;
                     core.tick(now as u64);
                 }
                 if who_looks.contains(&rank) {
@@ -64,7 +66,7 @@ impl Pair {
 
     fn is_quiet(&self) -> bool {
         self.cores.iter().all(|core| {
-            !core.signals.restless.load(Ordering::Relaxed)
+            core.signals.pace().is_none()
                 && core.gates.iter().all(|gate| gate.reliability.is_settled())
         })
     }
@@ -90,6 +92,7 @@ fn a_peer_that_computes_is_asked_ever_more_seldom() {
     assert!(!pair.is_quiet());
     pair.count(1);
     assert!((1..15).contains(&pair.probes), "{} questions in 4 s", pair.probes);
+    assert!(pair.ticks <= pair.probes + 2, "{} looks in 4 s", pair.ticks);
     assert_eq!(pair.cores[0].gates[1].open, 1, "the link was given up");
     // It looks once, and then it is quiet.
     pair.pass(1, &[1]);

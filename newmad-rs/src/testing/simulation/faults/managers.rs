@@ -1,13 +1,8 @@
 //! The ranks' connection managers: they open the links that are wanted when both sides are there, and call `tick`.
 
-use std::sync::atomic::Ordering;
-
-use super::world::{Event, World};
+use super::world::{Event, World, next_tick};
 use crate::error::Cause;
 use crate::testing::simulation::network::same;
-
-/// Milliseconds between two ticks.
-const TICK: u64 = 50;
 
 impl World {
     /// Two connection managers open a link, or one learns that the other is gone.
@@ -61,10 +56,10 @@ impl World {
         }
         let now = self.now();
         for core in self.cores.iter_mut().flatten() {
-            let next = &mut self.ticks[core.process as usize];
-            if *next <= now && core.signals.restless.load(Ordering::Relaxed) {
+            let last = &mut self.ticks[core.process as usize];
+            if next_tick(core, *last).is_some_and(|next| next <= now) {
+                *last = now;
                 core.tick(now);
-                *next = now + TICK;
             }
         }
     }

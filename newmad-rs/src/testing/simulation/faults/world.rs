@@ -64,6 +64,7 @@ pub(super) struct World {
     pub(super) links: BTreeMap<(usize, u32, u32), u64>,
     events: BTreeMap<(u64, u64), Event>,
     order: u64,
+    /// When each process's connection manager has called `tick` last.
     pub(super) ticks: Vec<u64>,
     pub(super) random: Random,
 }
@@ -342,10 +343,9 @@ impl World {
             if any {
                 continue;
             }
-            let ticking = self.cores.iter().flatten().filter_map(|core| {
-                let restless = core.signals.restless.load(Ordering::Relaxed);
-                restless.then(|| self.ticks[core.process as usize])
-            });
+            let ticking = self.cores.iter().flatten();
+            let ticking =
+                ticking.filter_map(|core| next_tick(core, self.ticks[core.process as usize]));
             let event = self.events.keys().next().map(|key| key.0);
             let next =
                 ticking.chain(event).chain(self.network.lock().unwrap().next_arrival()).min();
@@ -386,4 +386,9 @@ impl World {
         let gone = self.crashed.iter().chain(&self.left).any(|rank| [a, b].contains(rank));
         gone || self.parted.iter().any(|ends| same(*ends, [a, b]))
     }
+}
+
+/// When the connection manager of a process calls `tick` next, which it has done at `last`.
+pub(super) fn next_tick(core: &Core<Virtual>, last: u64) -> Option<u64> {
+    core.signals.pace().map(|pace| last + pace.as_millis() as u64)
 }
