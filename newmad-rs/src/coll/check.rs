@@ -128,9 +128,9 @@ fn check_rest(
     if let Task::Reduce { .. } | Task::ReduceScatter { .. } | Task::Scan { .. } = task {
         let (len, _) = needs(task, rank, size, false);
         let operator = check_elements(operator, len)?;
-        let cut = |all: &Blocks, rank| !all.get(rank).0.is_multiple_of(operator.element);
-        if blocks[0].is_some_and(|all| (0..size).any(|rank| cut(all, rank))) {
-            return Err(bad(WHOLE, len, len));
+        for (at, len) in blocks[0].iter().flat_map(|all| (0..size).map(|rank| all.get(rank))) {
+            check_elements(Some(operator), at)?;
+            check_elements(Some(operator), len)?;
         }
     }
     check_memory(needs(task, rank, size, in_place), memory)
@@ -139,4 +139,29 @@ fn check_rest(
 #[cold]
 fn bad(what: &'static str, expected: usize, found: usize) -> Error {
     Error::BadBuffer { what, expected, found }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_that_cuts_an_element_is_named_by_what_it_has() {
+        let operator = Operator::plain(4, true, |_, _| {});
+        let (input, mut output) = ([0; 8], [0; 8]);
+        let memory = Memory { input: &raw const input[..], output: &raw mut output[..] };
+        let scatter = |lengths: [usize; 2]| {
+            let task = Task::ReduceScatter { blocks: Blocks::of_lengths(lengths) };
+            check(&task, Some(&operator), (0, 2), memory, false)
+        };
+        assert!(scatter([4, 4]).is_ok() && scatter([8, 0]).is_ok());
+        for (lengths, told) in [([3, 5], (0, 3)), ([5, 3], (4, 5)), ([4, 2], (4, 6))] {
+            match scatter(lengths) {
+                Err(Error::BadBuffer { what: WHOLE, expected, found }) => {
+                    assert_eq!((expected, found), told, "{lengths:?}");
+                }
+                other => panic!("{lengths:?}: {other:?}"),
+            }
+        }
+    }
 }
