@@ -2,8 +2,8 @@
 # Runs mpi4py's own test suite on madmpi: ci/mpi4py.sh [PROCESSES]...      (1 2 4, without arguments)
 #
 # MPI4PY_ALL=1: all files are run with any number of processes, not only those that are worth the time there.
-# MPI4PY_SILENCE: after how many seconds in which no process has begun or ended a test a run is taken for one that hangs
-# (180). That is a failure that says in which test. A slow machine needs longer for the whole, not for one test.
+# MPI4PY_SILENCE: after how many seconds in which no process has begun a test a run is taken for one that hangs (180). That is
+# a failure that says in which test. A slow machine needs longer for the whole, not for one test.
 #
 # mpi4py comes from PyPI, as source: its wheels hold extensions for the binary interfaces of MPICH and Open MPI only, and the
 # one for the standard ABI has to be compiled, which our mpicc does. The virtual environment stays in the target folder.
@@ -56,15 +56,15 @@ without=(-x test_ulfm.TestULFMWorld.testIAgree)
 local='test_(datatype|pack|msgspec|util_dtlib)\.py'
 longest='test_(cco(_nb|_pr)?_vec|cco(_pr)?_ngh_buf|p2p_buf_part)\.py'
 
-# Waits for a run's mpiexec ($1), whose status it returns, and ends it if its logs do not grow any more: 124.
+# Waits for the mpiexec $1, whose status it returns, and ends it if no test begins any more: 124.
 ended() {
-    local size=0 now grew=$SECONDS
-    while kill -0 "$1" 2>/dev/null; do
+    local begun=0 now since=$SECONDS
+    while [ -n "$(jobs -r)" ]; do
         sleep 1
-        now="$(cat "$LOG".* 2>/dev/null | wc -c)"
-        if [ "$now" != "$size" ]; then
-            size="$now" grew=$SECONDS
-        elif [ $((SECONDS - grew)) -gt "${MPI4PY_SILENCE:-180}" ]; then
+        now="$(cat "$LOG".* 2>/dev/null | grep -c ' \.\.\. ')"
+        if [ "$now" != "$begun" ]; then
+            begun="$now" since=$SECONDS
+        elif [ $((SECONDS - since)) -gt "${MPI4PY_SILENCE:-180}" ]; then
             kill "$1"
             wait "$1"
             return 124
@@ -72,6 +72,7 @@ ended() {
     done
     wait "$1"
 }
+trap 'jobs -rp | xargs -r kill' EXIT
 
 export PYTHONDONTWRITEBYTECODE=1 OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 failed=0

@@ -118,7 +118,7 @@ fn open(
 ) -> Result<Arc<Circle>, Fault> {
     let size = (own.len() + plan.others.len()) as u32;
     let rank = if plan.first { comm.rank() } else { plan.others.len() as u32 + comm.rank() };
-    let builder = newmad::Session::builder().ordered().manager(job::session()?.manager().clone());
+    let builder = newmad::Session::builder().ordered().beside(job::session()?);
     let introduction = builder.introduce(rank, size, plan.secret);
     let card = introduction.as_ref().map_or("", |introduction| introduction.card());
     let here = all_texts(side.local, card)?;

@@ -164,19 +164,32 @@ pub(crate) fn take_all(
 
 /// Whether the request is a short message that is under way.
 fn is_short(request: MPI_Request) -> Result<bool, Fault> {
-    let slot = get(request)?;
-    Ok(matches!(slot.work, Work::Message(_)) && slot.raw.is_short())
+    Ok(get(request)?.is_short())
 }
 
-/// Waits until all requests are over. Of several messages under way, all peers learn of the wait before it begins.
+/// Waits until all requests are over, or at least the last of them if all are short: short messages come in order mostly, so
+/// that those before it are over by then. Of several messages under way that are not short, all peers learn of the wait
+/// before it begins.
 ///
 /// # Errors
 /// Another thread waits for one of them. The caller has checked the handles.
 fn wait_for_all(requests: &[MPI_Request]) -> Result<(), Fault> {
+    let (mut last, mut short) = (None, true);
+    for &request in requests.iter().filter(|&&request| without_slot(request).is_none()) {
+        let slot = get(request)?;
+        if !slot.is_due() {
+            short &= slot.is_short();
+            last = Some(request);
+        }
+    }
     let mut waiters = Vec::new();
-    for &request in requests {
-        if without_slot(request).is_none() && !get(request)?.is_over() {
-            waiters.extend(Waiter::new(request)?);
+    if short {
+        waiters.extend(last.map(Waiter::new).transpose()?.flatten());
+    } else {
+        for &request in requests {
+            if without_slot(request).is_none() && !get(request)?.is_over() {
+                waiters.extend(Waiter::new(request)?);
+            }
         }
     }
     if waiters.len() > 1 {

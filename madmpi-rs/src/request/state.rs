@@ -137,6 +137,12 @@ impl State {
         !matches!(self.work, Work::Free | Work::Idle)
     }
 
+    /// Whether it is a short message.
+    #[inline]
+    pub(super) fn is_short(&self) -> bool {
+        matches!(self.work, Work::Message(_)) && self.raw.is_short()
+    }
+
     #[inline]
     pub(super) fn is_over(&self) -> bool {
         match &self.work {

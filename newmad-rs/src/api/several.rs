@@ -275,6 +275,8 @@ pub fn test_some<R: Waited>(requests: &mut [R]) -> Vec<usize> {
             if looked.is_none_or(|manager| !Arc::ptr_eq(manager, &session.manager)) {
                 session.look();
                 looked = Some(&session.manager);
+            } else {
+                session.calls().look();
             }
         }
     }

@@ -203,13 +203,17 @@ fn request(commands: &[Command], note: &str) -> Result<String, Error> {
         for (at, arg) in args.iter().enumerate() {
             let _ = writeln!(text, "arg{}={arg}", at + 1);
         }
-        let _ = write!(
-            text,
-            "argcnt={}\npreput_num=2\npreput_key_0={NOTE}\npreput_val_0={note}\npreput_key_1={COUNTS}\n\
-             preput_val_1={counts}\ninfo_num={}\n",
-            args.len(),
-            hints.len()
-        );
+        let _ = writeln!(text, "argcnt={}", args.len());
+        // Some servers cut what is longer, without a word.
+        let told: &[_] = match counts.len() < ROOM {
+            true => &[(NOTE, note), (COUNTS, &counts)],
+            false => &[(NOTE, note)],
+        };
+        let _ = writeln!(text, "preput_num={}", told.len());
+        for (at, (key, value)) in told.iter().enumerate() {
+            let _ = write!(text, "preput_key_{at}={key}\npreput_val_{at}={value}\n");
+        }
+        let _ = writeln!(text, "info_num={}", hints.len());
         for (at, (key, value)) in hints.iter().enumerate() {
             let _ = write!(text, "info_key_{at}={key}\ninfo_val_{at}={value}\n");
         }

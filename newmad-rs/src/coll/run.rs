@@ -39,6 +39,7 @@ use crate::coll::operator::Operator;
 use crate::coll::plan::{Action, Plan, Progress};
 use crate::coll::scratch::Scratch;
 use crate::coll::unwinding;
+use crate::engine::Engine;
 use crate::engine::call_gate::Deferred;
 use crate::gate::absence::Waiting;
 use crate::request::{ANY_SOURCE, Request};
@@ -207,6 +208,10 @@ fn carry_on(run: Arc<Run>) {
 impl Deferred for Run {
     fn resume(self: Arc<Self>) {
         carry_on(self);
+    }
+
+    fn owner(&self) -> *const Engine {
+        Arc::as_ptr(&self.session().engine)
     }
 }
 

@@ -151,7 +151,7 @@ mod tests {
         let signals = Signals::new(2, 1).unwrap();
         let core =
             Core::new(0, Ranks::one_each(2), vec![driver], Config::new(1024, 1 << 20), signals);
-        let engine = Arc::new(Engine::new(core).unwrap());
+        let engine = Arc::new(Engine::new(core, None).unwrap());
         let minute = Duration::from_secs(60);
         let timeouts = Timeouts { connect: minute, repair: minute };
         let mail = Mail::new(0, Ranks::one_each(2), Signals::new(2, 1).unwrap());

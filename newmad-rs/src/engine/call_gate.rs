@@ -14,6 +14,9 @@
 //!   that the code takes again in the same thread. Nor does it open the gates of other ranks of the process, whose work its
 //!   messages may end.
 //!
+//! A gate is a rank's. Sessions that are opened beside its first one ([`Builder::beside`](crate::Builder::beside)) share that
+//! one's: a call that waits in one of them may be what the code of another has to come before.
+//!
 //! Invariant: no code runs while no call is inside, and at most one runs. Sections under `state` hand the memory from
 //! one thread to the next.
 //!
@@ -28,10 +31,15 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use marcel::plumbing::KernelMutex;
 use pioman::{Completion, Hint, Manager};
 
+use crate::engine::Engine;
+
 /// Work that came to code that may not run yet.
 pub(crate) trait Deferred: Send + Sync {
     /// Goes on with it, or defers it again.
     fn resume(self: Arc<Self>);
+
+    /// Whose it is; compared only.
+    fn owner(&self) -> *const Engine;
 }
 
 /// See the module.
@@ -150,10 +158,11 @@ impl CallGate {
         None
     }
 
-    /// Forgets what is deferred: the session has closed.
-    pub(crate) fn clear(&self) {
-        let deferred = std::mem::take(&mut self.state.lock().deferred);
-        drop(deferred); // without the lock
+    /// Forgets what is deferred and `owner`'s: its session has closed.
+    pub(crate) fn clear(&self, owner: *const Engine) {
+        let mut gone = Vec::new(); // dropped without the lock
+        let deferred = &mut self.state.lock().deferred;
+        gone.extend(deferred.extract_if(.., |work| std::ptr::eq(work.owner(), owner)));
     }
 }
 
@@ -211,15 +220,30 @@ mod tests {
 
     use super::*;
 
+    /// Stands for the engine of a session.
+    fn owner(number: usize) -> *const Engine {
+        std::ptr::without_provenance(64 * number)
+    }
+
     /// Work whose code counts without atomics what it must not do twice at a time.
     struct Work {
+        owner: *const Engine,
         gate: Arc<CallGate>,
         /// Code of any work of the gate runs.
         inside: Arc<AtomicBool>,
         done: AtomicUsize,
     }
 
+    // SAFETY: `owner` is compared only.
+    unsafe impl Send for Work {}
+    // SAFETY: as above.
+    unsafe impl Sync for Work {}
+
     impl Deferred for Work {
+        fn owner(&self) -> *const Engine {
+            self.owner
+        }
+
         fn resume(self: Arc<Self>) {
             let Some(_turn) = self.gate.begin(&self) else { return };
             assert!(!self.inside.swap(true, Relaxed));
@@ -230,9 +254,9 @@ mod tests {
 
     fn works<const N: usize>(gate: &Arc<CallGate>) -> [Arc<Work>; N] {
         let inside = Arc::new(AtomicBool::new(false));
-        std::array::from_fn(|_| {
-            let done = AtomicUsize::new(0);
-            Arc::new(Work { gate: gate.clone(), inside: inside.clone(), done })
+        std::array::from_fn(|at| {
+            let (owner, done) = (owner(at), AtomicUsize::new(0));
+            Arc::new(Work { owner, gate: gate.clone(), inside: inside.clone(), done })
         })
     }
 
@@ -266,6 +290,10 @@ mod tests {
     fn a_call_that_looks_runs_no_code_of_another_gate() {
         struct Ends(Arc<Work>, Arc<Work>);
         impl Deferred for Ends {
+            fn owner(&self) -> *const Engine {
+                owner(0)
+            }
+
             fn resume(self: Arc<Self>) {
                 self.0.clone().resume();
                 self.1.clone().resume();
@@ -282,6 +310,19 @@ mod tests {
         // It was deferred, and goes on when its own rank calls.
         drop(gates[1].open(&manager));
         assert_eq!(done(), [1, 1]);
+    }
+
+    #[test]
+    fn sessions_of_a_rank_share_its_gate_and_one_that_closes_leaves_the_others_work() {
+        let gate = Arc::new(CallGate::default());
+        gate.add_user();
+        let [stays, goes] = works(&gate);
+        stays.clone().resume();
+        goes.clone().resume();
+        gate.clear(owner(1));
+        assert_eq!(Arc::strong_count(&goes), 1, "it is still deferred");
+        assert!(gate.look());
+        assert_eq!([stays.done.load(Relaxed), goes.done.load(Relaxed)], [1, 0]);
     }
 
     #[test]

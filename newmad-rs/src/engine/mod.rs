@@ -123,7 +123,7 @@ pub(crate) struct Engine {
     watching: AtomicBool,
     pub(crate) offload: Offload,
     /// By the rank's place.
-    calls: Box<[CallGate]>,
+    calls: Box<[Arc<CallGate>]>,
     covered: Covered,
     /// What the I/O manager calls it.
     source: OnceLock<SourceId>,
@@ -133,7 +133,11 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    pub(crate) fn new(mut core: Core<AnyDriver>) -> Result<Engine, Error> {
+    /// `calls`: the gate of the program's code of the only rank here, if it has one already.
+    pub(crate) fn new(
+        mut core: Core<AnyDriver>,
+        calls: Option<Arc<CallGate>>,
+    ) -> Result<Engine, Error> {
         let signals = core.signals.clone();
         let doorbells = Doorbells::new(&core.gates.rails)?;
         let (ranks, process) = (core.gates.ranks.clone(), core.process);
@@ -148,7 +152,8 @@ impl Engine {
         core.pending.finders = finders.clone();
         let virtual_rails = core.gates.routes.clone();
         let (lock, watching) = (BiasedLock::new(core), AtomicBool::new(false));
-        let calls = (0..own).map(|_| CallGate::default()).collect();
+        let calls =
+            (0..own).map(|_| calls.clone().filter(|_| own == 1).unwrap_or_default()).collect();
         Ok(Engine {
             lock,
             signals,
@@ -204,13 +209,13 @@ impl Engine {
 
     /// The gate of the program's code of the rank at that place.
     #[inline]
-    pub(crate) fn calls(&self, mine: u16) -> &CallGate {
+    pub(crate) fn calls(&self, mine: u16) -> &Arc<CallGate> {
         &self.calls[usize::from(mine)]
     }
 
-    /// Forgets what is deferred at all gates: the session has closed.
+    /// Forgets what is deferred here, at all gates: the session has closed.
     pub(crate) fn clear_calls(&self) {
-        self.calls.iter().for_each(CallGate::clear);
+        self.calls.iter().for_each(|gate| gate.clear(self));
     }
 
     /// Which process holds which ranks.

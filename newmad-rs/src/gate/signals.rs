@@ -120,7 +120,8 @@ impl Signals {
     /// Something is unacknowledged: the connection manager, unless it knows, is told to call `tick` soon. Progress path.
     #[inline]
     pub(crate) fn unrest(&self) {
-        if self.pace.load(Ordering::Relaxed) != TICK_MS {
+        let pace = self.pace.load(Ordering::Relaxed);
+        if pace == STILL || pace > TICK_MS {
             self.pace.store(TICK_MS, Ordering::Relaxed);
             sys::ring(self.bell.as_raw_fd());
         }
@@ -140,7 +141,8 @@ impl Signals {
         self.pace.store(STILL, Ordering::Relaxed);
     }
 
-    /// `tick` has to be called again in so many milliseconds, which are some, or sooner.
+    /// `tick` has to be called again in so many milliseconds, or sooner. The connection manager knows when it is called in
+    /// `tick`; elsewhere the caller wakes it.
     pub(crate) fn call_again_in(&self, ms: u32) {
         let pace = self.pace.load(Ordering::Relaxed);
         if pace == STILL || ms < pace {

@@ -407,7 +407,7 @@ impl Inner {
 
     /// The gate of the program's code of this rank.
     #[inline]
-    pub(crate) fn calls(&self) -> &CallGate {
+    pub(crate) fn calls(&self) -> &Arc<CallGate> {
         self.engine.calls(self.mine)
     }
 

@@ -13,6 +13,7 @@ use super::{Ending, Session};
 use crate::authentication::KEY;
 use crate::bootstrap::{self, Alone, Shared};
 use crate::driver::Network;
+use crate::engine::call_gate::CallGate;
 use crate::error::Error;
 use crate::gate::ranks::Ranks;
 use crate::net::{AnyDriver, local};
@@ -38,6 +39,7 @@ pub struct Builder {
     networks: Vec<Box<dyn Network>>,
     strategy: Option<Arc<dyn Strategy>>,
     ordered: bool,
+    calls: Option<Arc<CallGate>>,
 }
 
 impl Builder {
@@ -45,6 +47,14 @@ impl Builder {
     pub fn manager(mut self, manager: Arc<Manager>) -> Builder {
         self.manager = Some(manager);
         self
+    }
+
+    /// Opens it beside a session that the same rank has: with its I/O manager, and what is called in the rank's calls only
+    /// ([`Operator::in_calls`](crate::coll::Operator::in_calls)) is called in those of either session. (With a gate of its own an operator waited
+    /// for ever for a call of its session while the rank waited in the other one.) For sessions of one rank a process.
+    pub fn beside(mut self, session: &Session) -> Builder {
+        self.calls = Some(session.inner().calls().clone());
+        self.manager(session.manager().clone())
     }
 
     /// The only rail (`NMAD_DRIVER`).
@@ -138,7 +148,8 @@ impl Builder {
         let deadline = sys::deadline(settings.connect_timeout);
         let mut boot = bootstrap::from_environment(settings.bootstrap.as_deref(), deadline)?;
         let (rank, size) = (boot.rank(), boot.size());
-        let prepared = Prepared::new(settings, manager, asked, self.networks, (rank, size))?;
+        let prepared = Prepared::new(settings, manager, asked, self.networks, (rank, size))?
+            .called_through(self.calls);
         let ranks = match count {
             None => Ranks::one_each(size),
             Some(count) => Ranks::new(&bootstrap::counts(&mut *boot, count, deadline)?)?,
@@ -171,7 +182,8 @@ impl Builder {
         settings.control.cards_by_network = false;
         let asked = self.asked(&settings)?;
         let manager = self.io_manager()?;
-        let prepared = Prepared::new(settings, manager, asked, self.networks, (rank, size))?;
+        let prepared = Prepared::new(settings, manager, asked, self.networks, (rank, size))?
+            .called_through(self.calls);
         Introduction::new(prepared, secret)
     }
 
@@ -236,7 +248,7 @@ impl Session {
         (0..)
             .zip(drivers)
             .map(|(process, driver)| {
-                let place = Place { process, ranks: ranks.clone(), threshold };
+                let place = Place { process, ranks: ranks.clone(), threshold, calls: None };
                 let connect = |core: &mut Core<AnyDriver>| {
                     for peer in (0..size).filter(|&peer| peer != process) {
                         core.attach(0, peer, |_| ());
@@ -260,7 +272,8 @@ impl Session {
     ) -> Result<Session, Error> {
         let settings = Settings::read()?;
         let driver = crate::net::tcp::Tcp::new((0..2).map(|_| None).collect())?;
-        let place = Place { process: 0, ranks: Ranks::one_each(2), threshold: 64 << 10 };
+        let place =
+            Place { process: 0, ranks: Ranks::one_each(2), threshold: 64 << 10, calls: None };
         let connect = |core: &mut Core<AnyDriver>| {
             core.attach(0, 1, |driver| drop(driver.install(1, crate::net::Link::Tcp(link))));
         };

@@ -18,6 +18,7 @@ use crate::connect::mail::Mail;
 use crate::connect::{Card, ConnectionManager, Rail, Start, Timeouts};
 use crate::driver::Network;
 use crate::engine::Engine;
+use crate::engine::call_gate::CallGate;
 use crate::error::{Error, os};
 use crate::gate::config::{Config, credit};
 use crate::gate::ranks::Ranks;
@@ -44,6 +45,7 @@ pub(super) struct Prepared {
     ends: Vec<Rail>,
     drivers: Vec<AnyDriver>,
     virtual_rails: Option<Arc<VirtualRails>>,
+    calls: Option<Arc<CallGate>>,
 }
 
 impl Prepared {
@@ -89,6 +91,7 @@ impl Prepared {
             ends,
             drivers,
             virtual_rails,
+            calls: None,
         };
         if size > 1 {
             prepared.listen(&rails, networks)?;
@@ -151,6 +154,11 @@ impl Prepared {
         Card::new(names, self.threshold, ranks.all(), control, addresses, key)
     }
 
+    /// The gate of the program's code of its only rank, if that has one already.
+    pub(super) fn called_through(self, calls: Option<Arc<CallGate>>) -> Prepared {
+        Prepared { calls, ..self }
+    }
+
     pub(super) fn place(&self) -> (u32, u32) {
         (self.process, self.size)
     }
@@ -175,9 +183,10 @@ impl Prepared {
             ends,
             drivers,
             virtual_rails,
+            calls,
             ..
         } = self;
-        let place = Place { process, ranks, threshold };
+        let place = Place { process, ranks, threshold, calls };
         if size == 1 {
             let mut world = local::world(1, settings.shm_slots, settings.shm_slot_size, true)?;
             let driver = world.pop().map(AnyDriver::Shm).into_iter().collect();
@@ -275,6 +284,8 @@ pub(super) struct Place {
     pub(super) process: u32,
     pub(super) ranks: Arc<Ranks>,
     pub(super) threshold: usize,
+    /// The gate of the program's code of its only rank, if that has one already.
+    pub(super) calls: Option<Arc<CallGate>>,
 }
 
 /// Starts the engine, with a session for each rank of this process.
@@ -285,7 +296,7 @@ pub(super) fn start(
     (manager, boot): (Arc<Manager>, Shared),
     prepare: impl FnOnce(&mut Core<AnyDriver>),
 ) -> Result<(Vec<Session>, Arc<Engine>), Error> {
-    let Place { process, ranks, threshold } = place;
+    let Place { process, ranks, threshold, calls } = place;
     let size = ranks.processes();
     let names: Vec<&'static str> = drivers.iter().map(AnyDriver::name).collect();
     let signals = Signals::new(size, drivers.len())?;
@@ -303,7 +314,7 @@ pub(super) fn start(
     let strategy = settings.strategy.clone();
     core.tune(Tuning { reorder, chunks, strategy }, &manager);
     prepare(&mut core);
-    let engine = Arc::new(Engine::new(core)?);
+    let engine = Arc::new(Engine::new(core, calls)?);
     engine.set_locking(settings.lock)?;
     let source =
         manager.add_source(engine.clone()).map_err(|_| os("registering with the I/O manager"))?;

@@ -139,6 +139,8 @@ impl<D: Driver> Gates<D> {
             self.connected.push(peer);
         }
         gate.reliability.broken &= !(1 << rail);
+        // Time without news is the new link's own.
+        gate.reliability.news = None;
         if !way.breaks {
             gate.reliability.heard();
         }

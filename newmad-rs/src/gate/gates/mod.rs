@@ -311,13 +311,16 @@ impl<D: Driver> Gates<D> {
             _ => gate.reliability.wait_for_news(oldest, now),
         }
         let asks = gate.reliability.asks_at(now);
-        // The answer wakes this side, and so does a link that ends.
-        let again = broken.or(Some(gate.reliability.asks_in(now)));
+        // A thread that sleeps for events is woken by the answer, and by a link that ends. Without one this is the only look.
+        let again = match self.signals.is_unattended() {
+            true => broken.unwrap_or(gate.reliability.asks_in(now)),
+            false => TICK_MS,
+        };
         if !asks {
-            return (again, Verdict::Rest);
+            return (Some(again), Verdict::Rest);
         }
         self.owe_word(peer, PROBE);
-        (again, Verdict::Ask)
+        (Some(again), Verdict::Ask)
     }
 
     // Sleep.

@@ -23,8 +23,9 @@
 //!
 //! *Time* comes from `Core::tick` alone, which polls first: no other thread may be polling. While packets are not
 //! acknowledged, or pieces are under way, each tick asks the drivers whether their links are silent, which breaks
-//! them. The connection manager calls it each 50 ms while that may change soon, and else when a peer is to be asked: it
-//! takes time from a machine on which a process only waits. A tick asks for an acknowledgement with a `Probe`, then ever more seldom: a probe wakes the peer, which may be
+//! them. The connection manager calls it each 50 ms; where a thread sleeps for events, which is woken by news and by the end of a
+//! link, and every link is whole, only when a peer is to be asked (twenty looks a second were the most of what a process spent that
+//! waited for an answer). A tick asks for an acknowledgement with a `Probe`, then ever more seldom: a probe wakes the peer, which may be
 //! waiting for something else. A link without news for [`PATIENCE_MS`] breaks. A peer has failed after `NMAD_REPAIR_MS`
 //! without a working link; a link that breaks before it delivers anything does not reset that timer. So a connection on
 //! which no more is sent costs one probe and its answer, and then nothing.

@@ -87,6 +87,9 @@ fn a_connection_that_has_fallen_quiet_costs_one_question() {
 #[test]
 fn a_peer_that_computes_is_asked_ever_more_seldom() {
     let mut pair = Pair::new();
+    // Who waits for an answer is woken by it, and looks only when it asks.
+    let how = How { waits: true, spread: 0 };
+    let answer = Asked::recv_with(&mut pair.cores[0], (1, 1), 8, how, |request| request);
     pair.send();
     pair.pass(4000, &[]);
     assert!(!pair.is_quiet());
@@ -98,6 +101,9 @@ fn a_peer_that_computes_is_asked_ever_more_seldom() {
     pair.pass(1, &[1]);
     pair.pass(1000, &[]);
     assert!(pair.is_quiet());
+    Asked::send(&mut pair.cores[1], (0, 1), []);
+    pair.pass(1000, &[0, 1]);
+    assert!(answer.is_finished() && pair.is_quiet());
 }
 
 #[test]
