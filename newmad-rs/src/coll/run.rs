@@ -39,7 +39,6 @@ use crate::coll::operator::Operator;
 use crate::coll::plan::{Action, Plan, Progress};
 use crate::coll::scratch::Scratch;
 use crate::coll::unwinding;
-use crate::engine::Engine;
 use crate::engine::call_gate::Deferred;
 use crate::gate::absence::Waiting;
 use crate::request::{ANY_SOURCE, Request};
@@ -210,8 +209,8 @@ impl Deferred for Run {
         carry_on(self);
     }
 
-    fn owner(&self) -> *const Engine {
-        Arc::as_ptr(&self.session().engine)
+    fn owner(&self) -> usize {
+        Arc::as_ptr(&self.session().engine).addr()
     }
 }
 

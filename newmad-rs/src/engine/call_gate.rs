@@ -31,15 +31,13 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use marcel::plumbing::KernelMutex;
 use pioman::{Completion, Hint, Manager};
 
-use crate::engine::Engine;
-
 /// Work that came to code that may not run yet.
 pub(crate) trait Deferred: Send + Sync {
     /// Goes on with it, or defers it again.
     fn resume(self: Arc<Self>);
 
-    /// Whose it is; compared only.
-    fn owner(&self) -> *const Engine;
+    /// Whose it is: the address of its session's engine, which is compared only.
+    fn owner(&self) -> usize;
 }
 
 /// See the module.
@@ -159,10 +157,10 @@ impl CallGate {
     }
 
     /// Forgets what is deferred and `owner`'s: its session has closed.
-    pub(crate) fn clear(&self, owner: *const Engine) {
+    pub(crate) fn clear(&self, owner: usize) {
         let mut gone = Vec::new(); // dropped without the lock
         let deferred = &mut self.state.lock().deferred;
-        gone.extend(deferred.extract_if(.., |work| std::ptr::eq(work.owner(), owner)));
+        gone.extend(deferred.extract_if(.., |work| work.owner() == owner));
     }
 }
 
@@ -220,27 +218,17 @@ mod tests {
 
     use super::*;
 
-    /// Stands for the engine of a session.
-    fn owner(number: usize) -> *const Engine {
-        std::ptr::without_provenance(64 * number)
-    }
-
     /// Work whose code counts without atomics what it must not do twice at a time.
     struct Work {
-        owner: *const Engine,
+        owner: usize,
         gate: Arc<CallGate>,
         /// Code of any work of the gate runs.
         inside: Arc<AtomicBool>,
         done: AtomicUsize,
     }
 
-    // SAFETY: `owner` is compared only.
-    unsafe impl Send for Work {}
-    // SAFETY: as above.
-    unsafe impl Sync for Work {}
-
     impl Deferred for Work {
-        fn owner(&self) -> *const Engine {
+        fn owner(&self) -> usize {
             self.owner
         }
 
@@ -254,8 +242,8 @@ mod tests {
 
     fn works<const N: usize>(gate: &Arc<CallGate>) -> [Arc<Work>; N] {
         let inside = Arc::new(AtomicBool::new(false));
-        std::array::from_fn(|at| {
-            let (owner, done) = (owner(at), AtomicUsize::new(0));
+        std::array::from_fn(|owner| {
+            let done = AtomicUsize::new(0);
             Arc::new(Work { owner, gate: gate.clone(), inside: inside.clone(), done })
         })
     }
@@ -290,8 +278,8 @@ mod tests {
     fn a_call_that_looks_runs_no_code_of_another_gate() {
         struct Ends(Arc<Work>, Arc<Work>);
         impl Deferred for Ends {
-            fn owner(&self) -> *const Engine {
-                owner(0)
+            fn owner(&self) -> usize {
+                0
             }
 
             fn resume(self: Arc<Self>) {
@@ -319,7 +307,7 @@ mod tests {
         let [stays, goes] = works(&gate);
         stays.clone().resume();
         goes.clone().resume();
-        gate.clear(owner(1));
+        gate.clear(1);
         assert_eq!(Arc::strong_count(&goes), 1, "it is still deferred");
         assert!(gate.look());
         assert_eq!([stays.done.load(Relaxed), goes.done.load(Relaxed)], [1, 0]);

@@ -215,7 +215,7 @@ impl Engine {
 
     /// Forgets what is deferred here, at all gates: the session has closed.
     pub(crate) fn clear_calls(&self) {
-        self.calls.iter().for_each(|gate| gate.clear(self));
+        self.calls.iter().for_each(|gate| gate.clear((&raw const *self).addr()));
     }
 
     /// Which process holds which ranks.
