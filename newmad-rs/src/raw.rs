@@ -11,7 +11,8 @@ use crate::api::options::{RecvOptions, SendOptions};
 use crate::api::owned::Owned;
 use crate::api::request::{Owner, Request};
 pub use crate::api::several::Awaited;
-use crate::api::several::{What, wait_any_opening};
+use crate::api::several::What;
+use crate::engine::call_gate;
 use crate::error::Error;
 pub use crate::proto::events::{Event, EventKind};
 use crate::request::Request as EngineRequest;
@@ -152,15 +153,13 @@ impl RawRequest {
     }
 }
 
-/// As [`wait_any`](crate::wait_any), by a thread that is not the program's: code that is called inside the program's
-/// calls only ([`Operator::in_calls`](crate::coll::Operator::in_calls)) is not called because of this wait.
+/// The calling thread is none of the program's, from now on: code that is called inside the program's calls only
+/// ([`Operator::in_calls`](crate::coll::Operator::in_calls)) is not called because this thread waits.
 ///
 /// # Context
-/// Kernel threads.
-/// # Blocking
-/// The calling thread.
-pub fn wait_any_aside(requests: &mut [Awaited<'_>]) -> Option<usize> {
-    wait_any_opening(requests, false)
+/// Kernel threads that no green thread runs on.
+pub fn stand_aside() {
+    call_gate::stand_aside();
 }
 
 impl Session {

@@ -15,7 +15,7 @@
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use newmad::raw::{Awaited, wait_any_aside};
+use newmad::raw::{Awaited, stand_aside};
 use pioman::Completion;
 
 use crate::abi::MPI_ERR_OTHER;
@@ -80,6 +80,7 @@ pub(super) fn drive(
 }
 
 fn run() {
+    stand_aside();
     let mut all: Vec<Arc<Driven>> = Vec::new();
     loop {
         let rung = Arc::new(Completion::new());
@@ -104,6 +105,6 @@ fn run() {
         // One that ends just now is over for the wait too.
         awaited
             .extend(all.iter().map(|driven| driven.operation.awaited().unwrap_or(Awaited::OVER)));
-        wait_any_aside(&mut awaited);
+        newmad::wait_any(&mut awaited);
     }
 }

@@ -152,6 +152,8 @@ impl Circle {
         list.open.lock().retain(|circle| circle.number != self.number);
         let session = self.session.clone();
         let close = move || {
+            // The program may be in no call meanwhile.
+            newmad::raw::stand_aside();
             session.leave_agreements();
             let _ = session.close(); // of processes that have no process manager in common: nothing to fail
         };

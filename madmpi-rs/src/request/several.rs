@@ -124,6 +124,9 @@ fn wait_for_one(requests: &[MPI_Request]) -> Result<(), Fault> {
 /// How often a wait for short messages polls before it prepares to wait.
 const POLLS: u32 = 64;
 
+/// How often it waits for the last one only.
+const WAITS: u32 = 4;
+
 /// Waits for all requests, in order, and gives their outcomes to `put`. It polls for the ends of short messages for a few
 /// microseconds: most have ended by then, or end meanwhile, and preparing a wait costs as much as receiving one. Of several
 /// messages under way after that, all peers learn of the wait before it begins.
@@ -135,7 +138,7 @@ pub(crate) fn take_all(
     mut put: impl FnMut(Outcome),
 ) -> Result<(), Fault> {
     budget::spend();
-    let (mut polls, mut freed) = (0, Freed::new());
+    let (mut polls, mut waits, mut freed) = (0, 0, Freed::new());
     for at in 0..requests.len() {
         if let Some(status) = take_at_once(&mut requests[at], |slot| freed.free(slot)) {
             put(Outcome { status, fault: None });
@@ -152,7 +155,8 @@ pub(crate) fn take_all(
                 Ok(Taken::Pending) => {
                     polls = POLLS;
                     check(requests)?;
-                    wait_for_all(&requests[at..])?;
+                    waits += 1;
+                    wait_for_all(&requests[at..], waits <= WAITS)?;
                 }
                 Err(fault) => return check(requests).and(Err(fault)),
             }
@@ -167,14 +171,14 @@ fn is_short(request: MPI_Request) -> Result<bool, Fault> {
     Ok(get(request)?.is_short())
 }
 
-/// Waits until all requests are over, or at least the last of them if all are short: short messages come in order mostly, so
-/// that those before it are over by then. Of several messages under way that are not short, all peers learn of the wait
+/// Waits until all requests are over, or, where that may do, at least the last of them if all are short: short messages come in
+/// order mostly, so that those before it are over by then. Of several messages under way that are not short, all peers learn of the wait
 /// before it begins.
 ///
 /// # Errors
 /// Another thread waits for one of them. The caller has checked the handles.
-fn wait_for_all(requests: &[MPI_Request]) -> Result<(), Fault> {
-    let (mut last, mut short) = (None, true);
+fn wait_for_all(requests: &[MPI_Request], last_may_do: bool) -> Result<(), Fault> {
+    let (mut last, mut short) = (None, last_may_do);
     for &request in requests.iter().filter(|&&request| without_slot(request).is_none()) {
         let slot = get(request)?;
         if !slot.is_due() {

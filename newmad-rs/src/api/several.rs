@@ -162,11 +162,6 @@ fn is_over(request: &impl Waited) -> bool {
 /// # Blocking
 /// The calling thread.
 pub fn wait_any<R: Waited>(requests: &mut [R]) -> Option<usize> {
-    wait_any_opening(requests, true)
-}
-
-/// As [`wait_any`]; `opens`: for the program's code that is called inside the program's calls only.
-pub(crate) fn wait_any_opening<R: Waited>(requests: &mut [R], opens: bool) -> Option<usize> {
     budget::spend();
     let begun = Instant::now();
     let mut patient = true;
@@ -208,8 +203,7 @@ pub(crate) fn wait_any_opening<R: Waited>(requests: &mut [R], opens: bool) -> Op
             }
         };
         let deadline = patience.map(|patience| begun + patience);
-        let opened = pending.iter().filter(|_| opens);
-        let open: Vec<_> = opened.filter_map(|what| what.session()?.waits()).collect();
+        let open: Vec<_> = pending.iter().filter_map(|what| what.session()?.waits()).collect();
         let woken = manager.wait_any_prepared(&waitables, deadline, &before_sleep);
         drop(open);
         match woken {

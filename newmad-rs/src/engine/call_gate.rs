@@ -17,6 +17,8 @@
 //! A gate is a rank's. Sessions that are opened beside its first one ([`Builder::beside`](crate::Builder::beside)) share that
 //! one's: a call that waits in one of them may be what the code of another has to come before.
 //!
+//! - Threads of the library wait, too, while the program may be in no call: those [stand aside](stand_aside), and open no gate.
+//!
 //! Invariant: no code runs while no call is inside, and at most one runs. Sections under `state` hand the memory from
 //! one thread to the next.
 //!
@@ -61,6 +63,13 @@ struct State {
 std::thread_local! {
     /// The gate of the call that looks in which this thread is; compared only.
     static LOOKS: Cell<*const CallGate> = const { Cell::new(null()) };
+    /// The thread is none of the program's.
+    static ASIDE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// No wait of the calling kernel thread opens a gate from now on.
+pub(crate) fn stand_aside() {
+    ASIDE.set(true);
 }
 
 impl State {
@@ -110,10 +119,10 @@ impl CallGate {
         state.deferred.retain(|other| !is_same(other, work));
     }
 
-    /// A call waits while this is there. `None`: nothing uses the gate.
+    /// A call waits while this is there. `None`: nothing uses the gate, or the thread stands aside.
     #[inline]
     pub(crate) fn open<'a>(&'a self, manager: &'a Manager) -> Option<OpenGate<'a>> {
-        (self.users.load(Relaxed) > 0).then(|| self.open_for(manager))
+        (self.users.load(Relaxed) > 0 && !ASIDE.get()).then(|| self.open_for(manager))
     }
 
     #[cold]
@@ -298,6 +307,24 @@ mod tests {
         // It was deferred, and goes on when its own rank calls.
         drop(gates[1].open(&manager));
         assert_eq!(done(), [1, 1]);
+    }
+
+    #[test]
+    fn a_thread_that_stands_aside_opens_no_gate() {
+        let manager = Manager::builder().build().unwrap();
+        let gate = Arc::new(CallGate::default());
+        gate.add_user();
+        let [work] = works(&gate);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                stand_aside();
+                let _open = gate.open(&manager);
+                work.clone().resume();
+            });
+        });
+        assert_eq!(work.done.load(Relaxed), 0);
+        assert!(gate.open(&manager).is_some());
+        assert_eq!(work.done.load(Relaxed), 1);
     }
 
     #[test]

@@ -34,7 +34,7 @@ use crate::Status;
 use crate::bootstrap::{Bootstrap as _, Shared};
 use crate::connect::ConnectionManager;
 use crate::connect::mail::Mail;
-use crate::engine::call_gate::{CallGate, OpenGate};
+use crate::engine::call_gate::{self, CallGate, OpenGate};
 use crate::engine::{Engine, Locking};
 use crate::error::{Cause, Error};
 use crate::request::tag::{BARRIER, RESERVED, Tag};
@@ -528,7 +528,10 @@ impl Drop for Inner {
             // The last owner is a callback's, a strategy's, or a forgotten collective's. Without a thread to be had the
             // session ends with the process.
             let last = ManuallyDrop::new(self.move_out());
-            let close = move || drop(ManuallyDrop::into_inner(last));
+            let close = move || {
+                call_gate::stand_aside();
+                drop(ManuallyDrop::into_inner(last));
+            };
             let _ = std::thread::Builder::new().name("newmad close".into()).spawn(close);
             return;
         }
