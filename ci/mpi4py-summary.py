@@ -31,5 +31,5 @@ if len(counts) > 1:
 for passed, skipped, wrong in sorted(counts):
     print(f"mpi4py, {processes} processes: {passed} passed, {skipped} skipped, {wrong} failed, {seconds} s")
 if status == "124":
-    print(f"mpi4py, {processes} processes: no test began or ended any more: the last lines say in which it hangs")
+    print(f"mpi4py, {processes} processes: no test begins any more: the last lines say in which it hangs")
 sys.exit(not good)

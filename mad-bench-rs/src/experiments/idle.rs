@@ -173,7 +173,7 @@ fn measure(session: &Session, emit: &Emit, spec: &Spec) -> WorkResult {
 
 /// Waits for a message that comes after `length`. Where other processes hold this one up after the barrier, so that it waits
 /// for less than half of that time, it asks for another message: such a wait is no sample. (A word to the other side instead
-/// of the barrier makes the wait one for an answer: over tcp that polls for milliseconds before it sleeps.)
+/// of the barrier stays unacknowledged over tcp while that side sleeps, and this one asks after it now and then: another wait.)
 fn wait(session: &Session, length: Duration) -> WorkResult<Waited> {
     loop {
         session.barrier()?;

@@ -179,21 +179,23 @@ fn is_short(request: MPI_Request) -> Result<bool, Fault> {
 /// Another thread waits for one of them. The caller has checked the handles.
 fn wait_for_all(requests: &[MPI_Request], last_may_do: bool) -> Result<(), Fault> {
     let (mut last, mut short) = (None, last_may_do);
-    for &request in requests.iter().filter(|&&request| without_slot(request).is_none()) {
-        let slot = get(request)?;
-        if !slot.is_due() {
-            short &= slot.is_short();
-            last = Some(request);
+    for (at, &request) in requests.iter().enumerate() {
+        if without_slot(request).is_none() {
+            let slot = get(request)?;
+            if !slot.is_due() {
+                short &= slot.is_short();
+                last = Some(at);
+            }
         }
     }
+    let these = match short {
+        true => last.map_or(&[][..], |at| &requests[at..=at]),
+        false => requests,
+    };
     let mut waiters = Vec::new();
-    if short {
-        waiters.extend(last.map(Waiter::new).transpose()?.flatten());
-    } else {
-        for &request in requests {
-            if without_slot(request).is_none() && !get(request)?.is_over() {
-                waiters.extend(Waiter::new(request)?);
-            }
+    for &request in these {
+        if without_slot(request).is_none() && !get(request)?.is_over() {
+            waiters.extend(Waiter::new(request)?);
         }
     }
     if waiters.len() > 1 {

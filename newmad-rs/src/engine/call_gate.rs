@@ -13,11 +13,10 @@
 //! - A call that *looks* resumes deferred work itself, and opens the gate for no other thread: the call may hold locks
 //!   that the code takes again in the same thread. Nor does it open the gates of other ranks of the process, whose work its
 //!   messages may end.
+//! - Threads of the library wait, too, while the program may be in no call: those [stand aside](stand_aside), and open no gate.
 //!
 //! A gate is a rank's. Sessions that are opened beside its first one ([`Builder::beside`](crate::Builder::beside)) share that
-//! one's: a call that waits in one of them may be what the code of another has to come before.
-//!
-//! - Threads of the library wait, too, while the program may be in no call: those [stand aside](stand_aside), and open no gate.
+//! one's: what a call waits for in one of them may come only after the code of another.
 //!
 //! Invariant: no code runs while no call is inside, and at most one runs. Sections under `state` hand the memory from
 //! one thread to the next.

@@ -309,11 +309,7 @@ impl<D: Driver> Core<D> {
             if !self.gates[peer as usize].is_open() {
                 continue;
             }
-            let (again, verdict) = self.gates.tick(peer, now);
-            if let Some(ms) = again {
-                self.signals.call_again_in(ms);
-            }
-            match verdict {
+            match self.gates.tick(peer, now) {
                 Verdict::Rest => {}
                 Verdict::Ask => drop(self.flush(peer)),
                 Verdict::Broken(rail, cause) => self.broke(rail, peer, cause),

@@ -281,16 +281,15 @@ impl<D: Driver> Gates<D> {
 
     // Time.
 
-    /// What is to be done for a gate as time goes on (`now` in milliseconds), and in how many of them this is to be asked
-    /// again, if at all.
-    pub(crate) fn tick(&mut self, peer: u32, now: u64) -> (Option<u32>, Verdict) {
+    /// What is to be done for a gate as time goes on (`now` in milliseconds). Asks for another call of `tick` while packets are not
+    /// acknowledged.
+    pub(crate) fn tick(&mut self, peer: u32, now: u64) -> Verdict {
         let gate = &mut self.all[peer as usize];
-        let broken = (gate.reliability.broken != 0).then_some(TICK_MS);
-        if gate.open == 0 && broken.is_some() {
+        if gate.open == 0 && gate.reliability.broken != 0 {
             let since = *gate.reliability.alone_since.get_or_insert(now);
             return match now.saturating_sub(since) >= self.config.repair_ms {
-                true => (broken, Verdict::Dead(gate.reliability.cause)),
-                false => (broken, Verdict::Rest),
+                true => Verdict::Dead(gate.reliability.cause),
+                false => Verdict::Rest,
             };
         }
         let buffer = gate.reliability.retransmit.as_ref().filter(|buffer| !buffer.is_empty());
@@ -298,29 +297,28 @@ impl<D: Driver> Gates<D> {
         let asked = gate.reliability.unheard.then_some(gate.tx_seq);
         let Some(oldest) = buffer.map(|buffer| buffer.first()).or(asked) else {
             gate.reliability.news = None;
-            return (broken, Verdict::Rest);
+            return Verdict::Rest;
         };
         match gate.reliability.news {
             Some((before, since)) if before == oldest => {
                 if now.saturating_sub(since) >= PATIENCE_MS && gate.small != NO_RAIL {
                     gate.reliability.news = None;
-                    let why = Cause::Broken(libc::ETIMEDOUT);
-                    return (Some(TICK_MS), Verdict::Broken(gate.small, why));
+                    return Verdict::Broken(gate.small, Cause::Broken(libc::ETIMEDOUT));
                 }
             }
             _ => gate.reliability.wait_for_news(oldest, now),
         }
         let asks = gate.reliability.asks_at(now);
         // A thread that sleeps for events is woken by the answer, and by a link that ends. Without one this is the only look.
-        let again = match self.signals.is_unattended() {
-            true => broken.unwrap_or(gate.reliability.asks_in(now)),
+        self.signals.call_again_in(match self.signals.is_unattended() {
+            true => gate.reliability.asks_in(now),
             false => TICK_MS,
-        };
+        });
         if !asks {
-            return (Some(again), Verdict::Rest);
+            return Verdict::Rest;
         }
         self.owe_word(peer, PROBE);
-        (Some(again), Verdict::Ask)
+        Verdict::Ask
     }
 
     // Sleep.

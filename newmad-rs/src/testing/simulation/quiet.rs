@@ -87,7 +87,7 @@ fn a_connection_that_has_fallen_quiet_costs_one_question() {
 #[test]
 fn a_peer_that_computes_is_asked_ever_more_seldom() {
     let mut pair = Pair::new();
-    // Who waits for an answer is woken by it, and looks only when it asks.
+    // Rank 0 waits for an answer, which will wake it: its connection manager looks only when it asks.
     let how = How { waits: true, spread: 0 };
     let answer = Asked::recv_with(&mut pair.cores[0], (1, 1), 8, how, |request| request);
     pair.send();
