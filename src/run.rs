@@ -1,7 +1,7 @@
 //! `mad run`: the command line around [`mad_launch`].
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
@@ -76,8 +76,8 @@ pub(crate) struct RunArgs {
     /// Have each process tell at the end what its I/O manager has done (sets PIOM_STATS)
     #[arg(long)]
     stats: bool,
-    /// Have each process record what its scheduler and I/O manager do, into this directory (sets MARCEL_TRACE); then
-    /// `mad trace DIR`
+    /// Have each process record what its scheduler and I/O manager do, into this directory, which has no
+    /// traces yet (sets MARCEL_TRACE); then `mad trace DIR`
     #[arg(long, value_name = "DIR")]
     trace: Option<PathBuf>,
     /// The program (a path, or a name to be found in PATH), and its arguments
@@ -137,6 +137,16 @@ fn drivers(text: &str) -> Result<String, newmad::Error> {
     Ok(text.to_owned())
 }
 
+/// Whether `mad trace` would find something in the directory.
+fn has_traces(dir: &Path) -> std::io::Result<bool> {
+    for entry in std::fs::read_dir(dir)? {
+        if entry?.path().extension().is_some_and(|extension| extension == "trace") {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 /// Runs the job that the command line describes.
 pub(crate) fn run(args: RunArgs) -> Outcome {
     if args.driver.as_deref() == Some("local") && args.ranks > args.ranks_per_process {
@@ -188,8 +198,17 @@ pub(crate) fn run(args: RunArgs) -> Outcome {
         env.push(("PIOM_STATS".into(), "1".into()));
     }
     if let Some(dir) = &args.trace {
+        let failed =
+            |why: &dyn std::fmt::Display| Exit::Failed(format!("run: {}: {why}", dir.display()));
         let made = std::fs::create_dir_all(dir).and_then(|()| std::fs::canonicalize(dir));
-        let dir = made.map_err(|e| Exit::Failed(format!("run: {}: {e}", dir.display())))?;
+        let dir = made.map_err(|e| failed(&e))?;
+        if has_traces(&dir).map_err(|e| failed(&e))? {
+            return Err(failed(&format!(
+                "it has traces of an earlier run, and `mad trace` would take both for one: remove them \
+                 (rm {}/*.trace), or name another directory",
+                dir.display()
+            )));
+        }
         env.push(("MARCEL_TRACE".into(), dir.into_os_string()));
     }
     env.extend(library_path().map(|path| ("LD_LIBRARY_PATH".into(), path)));
@@ -202,6 +221,7 @@ pub(crate) fn run(args: RunArgs) -> Outcome {
         env,
         places: Vec::new(),
         timeout: args.timeout,
+        timeout_option: Some("--timeout"),
         dump_on_timeout: args.dump_on_timeout,
         grace: args.grace,
         keep_going: args.keep_going,

@@ -3,9 +3,13 @@
 
 mod common;
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::ffi::CStr;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Seek, Write};
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -132,6 +136,60 @@ fn a_missing_program_is_named() {
     assert!(err(&output).contains("permission"), "{}", err(&output));
 }
 
+/// Makes a file that may be executed. Another process writes it: one that this process starts meanwhile may have the file open
+/// for writing for a moment, and then nothing can execute it.
+fn make_executable(file: &Path, contents: &[u8]) {
+    let source = file.with_extension("source");
+    std::fs::write(&source, contents).unwrap();
+    let made = Command::new("install").args(["-m", "755"]).args([&source, file]).status().unwrap();
+    assert!(made.success());
+}
+
+/// A shell would run what looks like a command in it.
+#[test]
+fn what_is_neither_a_program_nor_a_script_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let started = |contents: &[u8]| {
+        let file = folder.path().join("file");
+        make_executable(&file, contents);
+        run(&["run", "-n", "1", file.to_str().unwrap(), "word"])
+    };
+    let mut foreign = std::fs::read("/bin/sh").unwrap();
+    foreign[18..20].copy_from_slice(&[0xed, 0xfe]); // a machine that there is not
+    for contents in [&b"echo harm\n\0\x01\x02"[..], &foreign] {
+        let output = started(contents);
+        assert_eq!(output.status.code(), Some(1), "{}", err(&output));
+        let said = "is neither a program nor a script with a #! line";
+        assert!(err(&output).contains(said), "{}", err(&output));
+        assert_eq!(out(&output), "");
+    }
+    let pipe = folder.path().join("pipe");
+    let made = Command::new("mkfifo").args(["-m", "755"]).arg(&pipe).status().unwrap();
+    assert!(made.success());
+    let output = run(&["run", "-n", "1", pipe.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(1), "{}", err(&output));
+    // Text without that line is a script to every shell.
+    let output = started(b"echo $0 has $1 and $PMI_SIZE\n");
+    let expected = format!("{} has word and 1\n", folder.path().join("file").display());
+    assert_eq!(out(&output), expected, "{}", err(&output));
+}
+
+#[test]
+fn programs_are_found_without_path_and_in_a_path_with_this_folder() {
+    let output = mad(&["run", "-n", "1", "uname"]).env_remove("PATH").output().unwrap();
+    assert_eq!(out(&output), "Linux\n", "{}", err(&output));
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("own");
+    for contents in ["#!/bin/sh\necho own\n", "echo own\n"] {
+        make_executable(&file, contents.as_bytes());
+        for path in ["", ":/usr/bin:/bin", "/usr/bin:/bin:", ".:/usr/bin"] {
+            let mut command = mad(&["run", "-n", "1", "own"]);
+            let output = command.env("PATH", path).current_dir(&folder).output().unwrap();
+            assert_eq!(out(&output), "own\n", "PATH={path}: {}", err(&output));
+        }
+    }
+}
+
 #[test]
 fn a_killed_rank_is_named_and_the_others_are_ended_after_the_grace_time() {
     let mark = format!("MAD_TEST_MARK=killed-{}", std::process::id());
@@ -158,7 +216,7 @@ fn a_killed_rank_is_named_and_the_others_are_ended_after_the_grace_time() {
 fn a_job_that_takes_too_long_is_ended() {
     let output = run(&["run", "-n", "2", "--timeout", "0.2", "sleep", "600"]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(err(&output).contains("time limit"), "{}", err(&output));
+    assert!(err(&output).contains("time limit (--timeout)"), "{}", err(&output));
 }
 
 #[test]
@@ -206,6 +264,117 @@ fn ranks_die_with_a_killed_launcher() {
     launcher.kill().unwrap();
     launcher.wait().unwrap();
     assert!(eventually(|| processes_with(&mark).is_empty()), "{:?}", processes_with(&mark));
+}
+
+/// A filter that a rank has started (`2> >(grep …)`) ends a little later than the rank.
+#[test]
+fn what_ranks_leave_behind_may_end_by_itself_after_a_successful_job() {
+    for tagged in [&[][..], &["--tag-output"]] {
+        // On a busy machine it may take longer than it is given, which proves nothing.
+        let has_said_all = (0..20).any(|_| {
+            let begun = Instant::now();
+            let mut command = mad(&["run", "-n", "1"]);
+            command.args(tagged).args(["sh", "-c", "{ sleep 0.2; echo last; } & echo first"]);
+            let output = command.output().unwrap();
+            assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+            let has_said_all = out(&output).contains("last");
+            assert!(has_said_all || begun.elapsed() > Duration::from_millis(450), "it was killed");
+            has_said_all
+        });
+        if !has_said_all {
+            println!("SKIPPED: this machine is too busy");
+        }
+    }
+}
+
+/// A process that a rank has left speaks on the rank's connection without end.
+#[test]
+fn what_is_said_for_a_rank_that_has_ended_does_not_hold_up_the_launcher() {
+    // SIGKILL: a launcher that hangs may not see another signal.
+    let mut command = alone("timeout");
+    command.args(["-s", "KILL", "60", env!("CARGO_BIN_EXE_mad"), "run", "-n", "1"]);
+    command.args(["bash", "-c", "yes '' >&$PMI_FD & exit 0"]);
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}: {}", output.status, err(&output));
+}
+
+/// A new pseudo-terminal: the side of its user, and that of its programs. No process inherits either.
+fn terminal() -> (File, File) {
+    let open = |path: &str| {
+        let mut options = File::options();
+        options.read(true).write(true).custom_flags(libc::O_NOCTTY).open(path).unwrap()
+    };
+    let user = open("/dev/ptmx");
+    let mut name = [0; 64];
+    // SAFETY: the descriptor is open, and the name is written into as many bytes as are given.
+    unsafe {
+        assert_eq!(libc::unlockpt(user.as_raw_fd()), 0);
+        assert_eq!(libc::ptsname_r(user.as_raw_fd(), name.as_mut_ptr(), name.len()), 0);
+    }
+    // SAFETY: `ptsname_r` has ended the name with a zero.
+    let name = unsafe { CStr::from_ptr(name.as_ptr()) };
+    let programs = open(name.to_str().unwrap());
+    (user, programs)
+}
+
+/// Has the command lead a session with this terminal, as what a terminal's window starts does. SIGHUP ends it: `nohup` has it
+/// ignored, and what is ignored from its start a shell cannot trap.
+fn leading(command: &mut Command, terminal: &File) {
+    let fd = terminal.as_raw_fd();
+    let lead = move || {
+        // SAFETY: no handler is set and no memory is passed; the calls are async-signal-safe.
+        let led = unsafe {
+            libc::signal(libc::SIGHUP, libc::SIG_DFL);
+            libc::setsid() >= 0 && libc::ioctl(fd, libc::TIOCSCTTY, 0) >= 0
+        };
+        if led { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+    };
+    // SAFETY: `lead` only makes these calls: it allocates nothing and takes no lock.
+    unsafe { command.pre_exec(lead) };
+}
+
+/// Starts a rank under a launcher that leads the session of a terminal, and has `act` do something to the terminal. What the
+/// rank says then; a launcher that does not end is ended.
+fn on_a_terminal(rank: &[&str], act: impl FnOnce(File)) -> String {
+    let (user, programs) = terminal();
+    let mut command = mad(&["run", "-n", "1", "--grace", "600"]);
+    command.args(rank).stdout(Stdio::piped()).stderr(Stdio::null());
+    leading(&mut command, &programs);
+    let mut launcher = command.spawn().unwrap();
+    drop(programs);
+    let mut lines = BufReader::new(launcher.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert_eq!(lines.next().as_deref(), Some("ready"));
+    act(user);
+    let ended = eventually(|| launcher.try_wait().unwrap().is_some());
+    if !ended {
+        for number in [libc::SIGINT, libc::SIGINT, libc::SIGKILL] {
+            signal(&launcher, number);
+            std::thread::sleep(Duration::from_millis(600));
+        }
+    }
+    assert_eq!(launcher.wait().unwrap().code(), Some(1));
+    assert!(ended, "the rank did not get the signal");
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// The terminal's signal reaches its foreground group, which `timeout` has left.
+#[test]
+fn the_terminals_interruption_reaches_ranks_that_are_in_groups_of_their_own() {
+    let script = "trap 'echo got it; exit 0' INT; echo ready; while :; do sleep 0.05; done";
+    let rank = ["timeout", "600", "sh", "-c", script];
+    let mut kept = None;
+    let said = on_a_terminal(&rank, |mut user| {
+        user.write_all(b"\x03").unwrap();
+        kept = Some(user); // a terminal that closes would send another signal
+    });
+    assert_eq!(said, "got it");
+}
+
+/// A terminal that closes tells the leader of its session alone.
+#[test]
+fn a_terminal_that_closes_ends_the_ranks_of_a_launcher_that_leads_its_session() {
+    let script = "trap 'echo got it; exit 0' HUP; echo ready; while :; do sleep 0.05; done";
+    assert_eq!(on_a_terminal(&["sh", "-c", script], drop), "got it");
 }
 
 fn signal(child: &std::process::Child, signal: i32) {
@@ -478,6 +647,27 @@ fn an_error_of_the_output_is_named() {
     assert_eq!(output.status.code(), Some(1), "{}", err(&output));
     let said = "the ranks' output cannot be written: No space left on device";
     assert_eq!(err(&output).matches(said).count(), 1, "{}", err(&output));
+}
+
+/// A process that writes beyond its limit gets SIGXFSZ. The launcher heeds the error instead; for ranks the signal means what
+/// it did.
+#[test]
+fn a_limit_on_the_size_of_files_does_not_kill_the_launcher() {
+    let mut file = tempfile::tempfile().unwrap();
+    let mad = env!("CARGO_BIN_EXE_mad");
+    let script = format!("ulimit -f 1; exec {mad} run -n 1 --tag-output yes");
+    let mut command = alone("sh");
+    let output = command.args(["-c", &script]).stdout(file.try_clone().unwrap()).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}: {}", output.status, err(&output));
+    let said = "the ranks' output cannot be written: File too large";
+    assert!(err(&output).contains(said), "{}", err(&output));
+    let mut text = String::new();
+    file.rewind().unwrap();
+    file.read_to_string(&mut text).unwrap();
+    assert!(text.starts_with("[0] y\n"), "{text}");
+    let output = run(&["run", "-n", "1", "sh", "-c", "kill -XFSZ $$; echo lives"]);
+    assert_eq!(out(&output), "");
+    assert!(err(&output).contains("SIGXFSZ (25)"), "{}", err(&output));
 }
 
 /// Messages go where the output goes: to say why the job fails is what fails.

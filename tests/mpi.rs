@@ -282,6 +282,8 @@ fn a_process_that_ends_inside_an_epoch_is_an_error_of_the_others() {
         "start",
         "complete",
         "post",
+        "both",
+        "freed",
         "wait",
         "holder",
         "lock_all",

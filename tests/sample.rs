@@ -5,7 +5,7 @@ mod common;
 use std::io::Read;
 use std::os::unix::fs::FileTypeExt;
 
-use common::{err, example, mad, out};
+use common::{alone, err, example, mad, out};
 
 #[test]
 fn what_is_sampled_is_printed_written_and_read_by_sessions() {
@@ -132,4 +132,37 @@ fn a_rail_that_there_is_not_is_refused() {
     let output = mad(&["sample", "--driver", "pigeon"]).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(err(&output).contains("pigeon"), "{}", err(&output));
+}
+
+/// What errors of sessions recommend (`NMAD_BOOTSTRAP=alone`) is about the user's program, not about the processes that measure.
+#[test]
+fn the_processes_that_measure_find_each_other_whatever_the_user_says_of_the_process_manager() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = mad(&SHORT);
+    command.arg("--output").arg(folder.path().join("figures"));
+    let output = command.env("NMAD_BOOTSTRAP", "alone").output().unwrap();
+    assert!(output.status.success(), "{}", err(&output));
+    let bench = ["bench", "latency", "--size", "4", "--iters", "5", "--rounds", "1", "--json"];
+    let output = mad(&bench).env("NMAD_BOOTSTRAP", "alone").output().unwrap();
+    assert!(output.status.success(), "{}", err(&output));
+}
+
+/// `cargo build` during a bench.
+#[test]
+fn a_command_whose_file_is_gone_starts_itself_nevertheless() {
+    let mad = std::path::Path::new(env!("CARGO_BIN_EXE_mad"));
+    let folder = tempfile::tempdir_in(mad.parent().unwrap()).unwrap();
+    let file = folder.path().join("mad");
+    let script = "exec 3<\"$0\"; rm \"$0\"; exec /proc/self/fd/3 \"$@\"";
+    let bench = ["bench", "latency", "--size", "4", "--iters", "5", "--rounds", "1", "--json"];
+    let doctor = ["doctor", "--json"];
+    for args in [&bench[..], &doctor] {
+        std::fs::hard_link(mad, &file).unwrap();
+        let mut command = alone("sh");
+        let output = command.args(["-c", script]).arg(&file).args(args).output().unwrap();
+        assert!(output.status.success(), "{}", err(&output));
+        let said = out(&output) + &err(&output);
+        assert!(!said.contains("No such file"), "{said}");
+        assert!(!file.exists());
+    }
 }

@@ -102,6 +102,14 @@ fn a_run_of_two_is_one_picture() {
         assert!(seen.lines().any(row), "no row of a table is in\n{seen}");
         assert!(!seen.contains("traceEvents") && seen.len() < 20_000, "{} bytes", seen.len());
     }
+    // One picture of two runs would be wrong: a second run takes another folder.
+    let traces = || std::fs::read_dir(&dir).unwrap().count();
+    let before = traces();
+    let output = run(&args);
+    assert_eq!(output.status.code(), Some(1));
+    let said = err(&output);
+    assert!(said.contains("traces of an earlier run") && said.contains("rm "), "{said}");
+    assert_eq!((out(&output).as_str(), traces()), ("", before), "nothing has run");
     std::fs::remove_dir_all(dir).unwrap();
 }
 

@@ -61,6 +61,19 @@ fn a_revoked_communicator_ends_all_that_waits() {
 }
 
 #[test]
+fn a_revoked_communicator_says_so_in_collectives_of_ranks_that_share_processes() {
+    for ranks in ["1", "2", "4"] {
+        let mut command = mad(&["run", "-n", "4", "--ranks-per-process", ranks]);
+        command.arg(program()).arg("meeting");
+        let output = timed(command);
+        let label =
+            format!("{ranks} in a process: {}{}", common::out(&output), common::err(&output));
+        assert_eq!(output.status.code(), Some(0), "{label}");
+        assert_eq!(common::out(&output).matches(": ok").count(), 4, "{label}");
+    }
+}
+
+#[test]
 fn a_revocation_reaches_all_although_its_origin_dies() {
     survives(&["revoker"], &[2, 3]);
 }

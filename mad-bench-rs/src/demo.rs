@@ -56,6 +56,7 @@ fn parts() -> Vec<Part> {
         iters,
         rounds,
         timeout: TIMEOUT,
+        timeout_option: None,
         patience: TIMEOUT,
         peers_dir: None,
     };

@@ -34,7 +34,9 @@ const SIZES: [u64; 13] = [
 const EAGER: u64 = 1 << 20;
 /// Less is not worth asking for.
 const ASKED: u64 = 1024;
-/// Most time for one job.
+/// Samples per point and round, if the user does not say how many.
+const ITERS: u64 = 400;
+/// Most time for one job with so many samples, or fewer.
 const TIMEOUT: Duration = Duration::from_secs(120);
 const GRACE: Duration = Duration::from_secs(2);
 
@@ -55,7 +57,7 @@ pub struct SampleArgs {
     #[arg(long, value_name = "RAILS", default_value = "shm+tcp")]
     driver: String,
     /// Samples per point and round; fewer of large messages
-    #[arg(long, value_name = "N", default_value_t = 400, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    #[arg(long, value_name = "N", default_value_t = ITERS, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     iters: u64,
     /// Rounds; each measures everything once
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=100))]
@@ -170,6 +172,8 @@ fn ways(rails: &str, points: &mut Vec<Config>) -> Result<Vec<Way>, Exit> {
                 ("NMAD_DRIVER".into(), driver.into()),
                 ("NMAD_RDV_THRESHOLD".into(), threshold.to_string().into()),
                 ("NMAD_SAMPLING".into(), "off".into()),
+                // What the user has said about the process manager is not about the launcher of these.
+                ("NMAD_BOOTSTRAP".into(), "pmi1".into()),
             ];
             if protocol != Protocol::Eager {
                 let pull = if protocol == Protocol::Get { "1" } else { "0" };
@@ -196,6 +200,11 @@ fn point(size: u64) -> Result<Config, String> {
     points.next().ok_or_else(|| format!("bench {BENCH} has no point of {size} bytes"))
 }
 
+/// Most time for one job: more samples take longer.
+fn limit(iters: u64) -> Duration {
+    TIMEOUT.mul_f64((iters as f64 / ITERS as f64).max(1.0))
+}
+
 /// Runs one job: all sizes of a way.
 fn measure(
     way: &Way,
@@ -205,7 +214,7 @@ fn measure(
     say: &mut dyn FnMut(&str),
 ) -> Result<(), Exit> {
     let failed = |why: String| Exit::Failed(format!("sample: {why}"));
-    let program = std::env::current_exe()
+    let program = mad_launch::own_program()
         .map_err(|e| failed(format!("the path of this program cannot be found: {e}")))?;
     let points: Result<Vec<_>, String> =
         way.points.iter().map(|&at| Ok((at, point(results.points[at].number("size"))?))).collect();
@@ -219,7 +228,8 @@ fn measure(
         unit: "rank",
         env: way.env.clone(),
         places: Vec::new(),
-        timeout: Some(TIMEOUT),
+        timeout: Some(limit(iters)),
+        timeout_option: None,
         dump_on_timeout: false,
         grace: GRACE,
         keep_going: false,
@@ -295,6 +305,13 @@ fn shown(sampling: &Sampling) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn more_samples_may_take_longer() {
+        assert_eq!(limit(5), TIMEOUT);
+        assert_eq!(limit(ITERS), TIMEOUT);
+        assert_eq!(limit(10 * ITERS), 10 * TIMEOUT);
+    }
 
     #[test]
     fn every_rail_is_measured_by_every_protocol_that_it_has() {

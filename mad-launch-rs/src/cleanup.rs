@@ -2,7 +2,7 @@
 //!
 //! The launcher is a child subreaper: a process whose parent was a rank, or a descendant of one, becomes its
 //! child when that parent ends. While the job runs, the launcher collects those that end. After the last rank has ended,
-//! whatever is a child then is killed.
+//! whatever is a child then is killed, at once or after a pause.
 
 use crate::rank::Rank;
 
@@ -66,6 +66,11 @@ impl Cleanup {
                 unsafe { libc::waitpid(pid, std::ptr::null_mut(), libc::WNOHANG) };
             }
         }
+    }
+
+    /// Whether something is left that [`Cleanup::processes`] would kill. All ranks have ended.
+    pub(crate) fn has_orphans(&self) -> bool {
+        children().into_iter().any(|pid| self.is_ours(pid))
     }
 
     /// Kills what the ranks started and left: their orphans are now children of this process.

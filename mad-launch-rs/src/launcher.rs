@@ -8,7 +8,7 @@ use crate::cleanup::Cleanup;
 use crate::part::{Part, Phase};
 use crate::pmi::spawn::Spawn;
 use crate::pmi::{Request, Server};
-use crate::rank::{Closed, End, Output, Rank, Stream};
+use crate::rank::{Closed, Connection, End, Output, Rank, Stream};
 use crate::ready::{Ready, poll};
 use crate::signals::{self, Interruption, Interruptions, Signals};
 use crate::start::Starter;
@@ -40,6 +40,7 @@ pub(crate) struct Launcher<'a> {
     interruptions: Interruptions,
     /// When the time is over.
     deadline: Option<Instant>,
+    timeout_option: Option<&'static str>,
     stop: Stop,
     /// Why the ranks' output is not passed on any more.
     unwritable: Option<ErrorKind>,
@@ -79,6 +80,7 @@ impl<'a> Launcher<'a> {
             interrupted: false,
             interruptions: Interruptions::default(),
             deadline: job.timeout.map(|timeout| Instant::now() + timeout),
+            timeout_option: job.timeout_option,
             stop: Stop::No,
             unwritable: None,
             words,
@@ -123,9 +125,10 @@ impl<'a> Launcher<'a> {
         }
     }
 
-    fn signal(&self, signal: i32) {
-        for rank in &self.ranks {
-            rank.signal(signal);
+    /// Sends a signal to the ranks that have not got it from the terminal.
+    fn hand_on(&self, signal: signals::Signal) {
+        for rank in self.ranks.iter().filter(|rank| !signal.has_reached(rank.pid())) {
+            rank.signal(signal.number);
         }
     }
 
@@ -178,6 +181,20 @@ impl<'a> Launcher<'a> {
         }
     }
 
+    /// Waits a little for what the ranks of a job that has succeeded have left: a filter of their output has its last lines
+    /// to write.
+    pub(crate) fn wait_for_orphans(&mut self, signals: &Signals, cleanup: &Cleanup) {
+        let until = Instant::now() + DRAIN;
+        while self.failure.is_none()
+            && self.unwritable.is_none()
+            && cleanup.has_orphans()
+            && [Some(until), self.deadline].into_iter().flatten().all(|at| Instant::now() < at)
+        {
+            self.turn(signals, [Some(until), self.deadline, None]);
+            cleanup.collect_orphans(&self.ranks);
+        }
+    }
+
     /// Waits for something, until the first of these moments, and treats it.
     fn turn(&mut self, signals: &Signals, moments: [Option<Instant>; 3]) {
         let next = moments.into_iter().flatten().min();
@@ -189,13 +206,15 @@ impl<'a> Launcher<'a> {
                     while let Some(signal) = signals.next() {
                         if signals::STOP.contains(&signal.number) {
                             self.stopped(signal);
-                        } else if signal.number != libc::SIGCHLD && !signal.from_terminal {
-                            self.signal(signal.number);
+                        } else if signal.number != libc::SIGCHLD {
+                            self.hand_on(signal);
                         }
                     }
                 }
                 Ready::Output(rank, fd) => self.output(rank, fd),
-                Ready::Connection(rank) => drop(self.talk(rank)),
+                Ready::Connection(rank) => {
+                    self.talk(rank);
+                }
                 Ready::Own => {}
             }
         }
@@ -210,7 +229,8 @@ impl<'a> Launcher<'a> {
                 true => "the job did not end",
                 false => "the job's output was not read to its end",
             };
-            self.fail(1, format!("{what} within its time limit (--timeout)"));
+            let option = self.timeout_option.map_or(String::new(), |option| format!(" ({option})"));
+            self.fail(1, format!("{what} within its time limit{option}"));
             if self.stop == Stop::No {
                 self.stop = Stop::Asked;
             }
@@ -224,9 +244,7 @@ impl<'a> Launcher<'a> {
                 self.interrupted = true;
                 self.stop = Stop::Asked;
                 self.fail(1, format!("interrupted by {}", signals::name(signal.number)));
-                if !signal.from_terminal {
-                    self.signal(signal.number);
-                }
+                self.hand_on(signal);
                 self.all_have_until(Instant::now() + self.grace);
             }
             // What it is an echo of was handed on.
@@ -334,8 +352,13 @@ impl<'a> Launcher<'a> {
         ended.sort_by_key(|&i| self.ranks[i].ended.map(End::likely_cause));
         for index in ended {
             let Some(end) = self.ranks[index].ended else { continue };
-            // What it still said on its connection counts (abort, finalize).
-            while self.ranks[index].connection.is_some() && self.talk(index) {}
+            // What it still said on its connection counts (abort, finalize). A process that it has left may go on speaking
+            // there: no more is read than is there now.
+            let mut left = self.ranks[index].connection.as_ref().map_or(0, Connection::unread);
+            while left > 0 {
+                let read = self.talk(index);
+                left = if read == 0 { 0 } else { left.saturating_sub(read) };
+            }
             self.ranks[index].connection = None;
             self.ranks[index].closed = None;
             let (words, called, at) = (end.words(), self.called(index), self.part_of(index));
@@ -382,19 +405,19 @@ impl<'a> Launcher<'a> {
         }
     }
 
-    /// Reads what a rank says on its PMI connection and answers. False: nothing (more) was there.
-    fn talk(&mut self, index: usize) -> bool {
-        let Some(connection) = &mut self.ranks[index].connection else { return false };
+    /// Reads what a rank says on its PMI connection and answers. How many bytes were there.
+    fn talk(&mut self, index: usize) -> usize {
+        let Some(connection) = &mut self.ranks[index].connection else { return 0 };
         let _ = connection.send(b"");
         let Some(bytes) = connection.read() else {
             self.ranks[index].connection = None;
             self.ranks[index].closed = Some(Closed::new(Instant::now()));
-            return false;
+            return 0;
         };
         let mut replies = Vec::new();
         let mut requests = Vec::new();
         let Some(at) = self.parts.iter().position(|part| part.ranks.contains(&index)) else {
-            return false;
+            return 0;
         };
         let part = &mut self.parts[at];
         let (server, rank) = (&mut part.server, (index - part.ranks.start) as u32);
@@ -409,7 +432,7 @@ impl<'a> Launcher<'a> {
         for request in requests {
             self.treat(index, request);
         }
-        !bytes.is_empty()
+        bytes.len()
     }
 
     /// Does what a rank asks for beyond the replies.

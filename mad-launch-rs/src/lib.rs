@@ -16,11 +16,12 @@
 //! A rank that is on another machine has a [proxy](Proxy) here, which this crate takes for the rank itself.
 //!
 //! Nothing remains: ranks die with the launcher (`PR_SET_PDEATHSIG`), what they leave behind is inherited by
-//! the launcher (`PR_SET_CHILD_SUBREAPER`) and killed, and files in `/dev/shm` that carry the job's name are
+//! the launcher (`PR_SET_CHILD_SUBREAPER`) and killed, where the job has succeeded after half a second, and files in `/dev/shm` that carry the job's name are
 //! removed. Rejected: a process group per rank (a rank could not read the terminal), threads per rank (the
 //! death signal is tied to the starting *thread*).
 
 mod cleanup;
+mod exec;
 mod launcher;
 mod part;
 #[doc(hidden)]
@@ -39,14 +40,14 @@ use std::time::Duration;
 
 pub use cleanup::{Cleanup, MARK, adopt_orphans};
 use launcher::Launcher;
-pub use rank::{End, Rank, Start, Stream, die_with, find};
+pub use rank::{End, Rank, Start, Stream, die_with, find, own_program};
 pub use ready::{Ready, poll, readable, wait};
 pub use signals::Signals;
 use start::Starter;
 
 /// What they write last.
 pub const DUMP_END: &[u8] = b"== marcel: end";
-/// How long output is still read after the last rank has ended.
+/// How long output is still read after the last rank has ended, and what ranks have left may end by itself.
 pub const DRAIN: Duration = Duration::from_millis(500);
 
 /// What to run.
@@ -65,6 +66,8 @@ pub struct Job {
     pub places: Vec<Place>,
     /// The job is ended after this time.
     pub timeout: Option<Duration>,
+    /// The option by which the user sets that time, for messages; `None`: the command has none.
+    pub timeout_option: Option<&'static str>,
     /// Before that, its processes are asked for what they do.
     pub dump_on_timeout: bool,
     /// How long the other ranks may go on after one has failed.
@@ -168,6 +171,7 @@ pub fn run(job: &Job, words: Words<'_>) -> Result<(), Failure> {
     })?;
     let mut launcher = Launcher::new(job, name, starter, ranks, words);
     launcher.serve(&signals, &cleanup);
+    launcher.wait_for_orphans(&signals, &cleanup);
     cleanup.processes();
     // Said before what is unwritten is drained.
     launcher.judge_survivors();

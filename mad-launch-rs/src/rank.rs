@@ -3,12 +3,14 @@
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use super::exec::Exec;
 use super::pmi::Frames;
 use super::signals;
 
@@ -102,12 +104,7 @@ impl Output {
     /// Sets the end: no more is read than is there now. A later call changes nothing.
     pub fn end_here(&mut self) {
         let fd = self.fd();
-        self.left.get_or_insert_with(|| {
-            let mut there: libc::c_int = 0;
-            // SAFETY: the call writes an int.
-            unsafe { libc::ioctl(fd, libc::FIONREAD, &mut there) };
-            usize::try_from(there).unwrap_or(0)
-        });
+        self.left.get_or_insert_with(|| unread(fd));
     }
 
     /// Whether nothing is left of what it held when its end was set.
@@ -156,6 +153,14 @@ impl Output {
     }
 }
 
+/// How many bytes are in a pipe or a socket.
+fn unread(fd: RawFd) -> usize {
+    let mut there: libc::c_int = 0;
+    // SAFETY: the call writes an int.
+    unsafe { libc::ioctl(fd, libc::FIONREAD, &mut there) };
+    usize::try_from(there).unwrap_or(0)
+}
+
 /// The launcher's end of a rank's PMI connection.
 pub struct Connection {
     stream: UnixStream,
@@ -168,6 +173,11 @@ impl Connection {
     /// The descriptor to poll.
     pub fn fd(&self) -> RawFd {
         self.stream.as_raw_fd()
+    }
+
+    /// How many bytes have arrived that were not read.
+    pub(crate) fn unread(&self) -> usize {
+        unread(self.fd())
     }
 
     /// Whether writability is to be polled for.
@@ -307,12 +317,15 @@ impl Rank {
         if start.capture {
             command.stdout(Stdio::piped()).stderr(Stdio::piped());
         }
+        let exec = Exec::of(start.program, start.name, &command)?;
         let launcher = std::process::id() as i32;
+        let file_limit_ends = signals::file_limit_ends();
         // SAFETY: between fork and exec only async-signal-safe calls are made, on values copied into the
         // closure; it allocates nothing.
         unsafe {
             command.pre_exec(move || {
                 die_with(launcher);
+                signals::restore_file_limit(file_limit_ends);
                 let mut none = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
                 libc::sigemptyset(none.as_mut_ptr());
                 libc::pthread_sigmask(libc::SIG_SETMASK, none.as_ptr(), std::ptr::null_mut());
@@ -320,7 +333,7 @@ impl Rank {
                 if libc::fcntl(fd, libc::F_SETFD, 0) < 0 {
                     return Err(io::Error::last_os_error());
                 }
-                Ok(())
+                exec.call()
             });
         }
         let mut child = command.spawn()?;
@@ -379,12 +392,15 @@ pub fn die_with(parent: i32) {
     }
 }
 
+/// Where programs are looked for without `PATH`, as the C library does.
+const DEFAULT_PATH: &str = "/bin:/usr/bin";
+
 /// The file that `program` names: itself when it has a slash, else the first executable of that name in
-/// `PATH`.
+/// `PATH`. The result has a slash.
 ///
 /// # Errors
 /// A sentence that says what was looked for and where.
-pub fn find(program: &OsStr) -> Result<std::path::PathBuf, String> {
+pub fn find(program: &OsStr) -> Result<PathBuf, String> {
     let shown = program.to_string_lossy();
     if shown.is_empty() {
         return Err("the program's name is empty".into());
@@ -400,9 +416,12 @@ pub fn find(program: &OsStr) -> Result<std::path::PathBuf, String> {
             Ok(_) => Ok(path.into()),
         };
     }
-    let path = std::env::var_os("PATH").unwrap_or_default();
+    let path = std::env::var_os("PATH").unwrap_or_else(|| DEFAULT_PATH.into());
     std::env::split_paths(&path)
-        .map(|dir| dir.join(program))
+        .map(|dir| match dir.as_os_str().is_empty() {
+            true => Path::new(".").join(program),
+            false => dir.join(program),
+        })
         .find(|file| file.is_file() && executable(file))
         .ok_or_else(|| {
             let here = if Path::new(program).is_file() {
@@ -415,6 +434,19 @@ pub fn find(program: &OsStr) -> Result<std::path::PathBuf, String> {
                 path.display()
             )
         })
+}
+
+/// What starts this program once more: its path, or, where another file or none is there by now (the program was built anew),
+/// the kernel's link to the file that runs. The link is relative to the process that starts it: no shell or other
+/// command may come between.
+///
+/// # Errors
+/// The kernel does not tell the path.
+pub fn own_program() -> io::Result<PathBuf> {
+    const RUNNING: &str = "/proc/self/exe";
+    let path = std::env::current_exe()?;
+    let identity = |path: &Path| path.metadata().map(|file| (file.dev(), file.ino())).ok();
+    Ok(if identity(&path) == identity(RUNNING.as_ref()) { path } else { RUNNING.into() })
 }
 
 fn executable(path: &Path) -> bool {

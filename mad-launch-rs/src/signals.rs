@@ -6,6 +6,7 @@
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Signals that end the job: they are forwarded; a second interruption kills.
@@ -18,8 +19,20 @@ pub const HAND_ON: [i32; 3] = [libc::SIGUSR1, libc::SIGUSR2, libc::SIGQUIT];
 pub struct Signal {
     /// Its number.
     pub number: i32,
-    /// It came from the terminal, so the whole foreground process group got it already.
+    /// The kernel sent it, for a terminal.
     pub from_terminal: bool,
+}
+
+impl Signal {
+    /// Whether a process got it as well. The terminal signals its foreground process group, which this process is in; a
+    /// terminal that closes signals only the leader of its session.
+    pub fn has_reached(&self, process: u32) -> bool {
+        // SAFETY: the calls take no pointers.
+        let (is_leader, is_of_group) = unsafe {
+            (libc::getsid(0) == libc::getpid(), libc::getpgid(process as i32) == libc::getpgrp())
+        };
+        self.from_terminal && is_of_group && !(self.number == libc::SIGHUP && is_leader)
+    }
 }
 
 /// Signals that come within this time are one interruption.
@@ -69,6 +82,40 @@ pub fn keep_exit_statuses() {
     }
 }
 
+/// Whether SIGXFSZ would end this process if a launcher in it did not ignore it.
+static FILE_LIMIT_ENDS: AtomicBool = AtomicBool::new(false);
+
+/// Ignores SIGXFSZ. What it did before, if it was not ignored.
+fn ignore_file_limit() -> Option<libc::sigaction> {
+    let mut ignore = MaybeUninit::<libc::sigaction>::zeroed();
+    let mut before = MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY: all zeros are a valid value of both; the action that is set runs no code, and the call writes the other one.
+    let before = unsafe {
+        (*ignore.as_mut_ptr()).sa_sigaction = libc::SIG_IGN;
+        libc::sigaction(libc::SIGXFSZ, ignore.as_ptr(), before.as_mut_ptr());
+        before.assume_init()
+    };
+    let is_new = before.sa_sigaction != libc::SIG_IGN;
+    if is_new {
+        FILE_LIMIT_ENDS.store(true, Ordering::Relaxed);
+    }
+    is_new.then_some(before)
+}
+
+/// Between fork and exec: a limit on the size of files (`ulimit -f`) does to the process that is being started what it would
+/// have done to this one without a launcher. `ends`: what [`file_limit_ends`] has said. Async-signal-safe.
+pub(crate) fn restore_file_limit(ends: bool) {
+    if ends {
+        // SAFETY: the default action runs no code of this process.
+        unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_DFL) };
+    }
+}
+
+/// Whether a process that is started gets the default action of SIGXFSZ back.
+pub(crate) fn file_limit_ends() -> bool {
+    FILE_LIMIT_ENDS.load(Ordering::Relaxed)
+}
+
 /// Whether this process ignores the signal: `nohup` and shells without job control start programs so.
 fn is_ignored(signal: i32) -> bool {
     let mut action = MaybeUninit::<libc::sigaction>::zeroed();
@@ -81,11 +128,15 @@ fn is_ignored(signal: i32) -> bool {
 
 /// Blocks the signals in this thread and reads them from a descriptor; restores the mask when dropped.
 ///
+/// SIGXFSZ is ignored meanwhile: the launcher, which has ranks to end, heeds the error of the write instead.
+///
 /// A signal that the process ignores stays ignored, here and in its children. It has to stay out of the set: a
 /// descriptor delivers a blocked signal even if the process ignores it.
 pub struct Signals {
     fd: OwnedFd,
     before: libc::sigset_t,
+    /// What SIGXFSZ did before, if it was not ignored.
+    file_limit: Option<libc::sigaction>,
 }
 
 impl Signals {
@@ -113,7 +164,7 @@ impl Signals {
             if error != 0 {
                 return Err(io::Error::from_raw_os_error(error));
             }
-            Ok(Signals { fd, before: before.assume_init() })
+            Ok(Signals { fd, before: before.assume_init(), file_limit: ignore_file_limit() })
         }
     }
 
@@ -146,6 +197,11 @@ impl Signals {
 
 impl Drop for Signals {
     fn drop(&mut self) {
+        if let Some(before) = &self.file_limit {
+            FILE_LIMIT_ENDS.store(false, Ordering::Relaxed);
+            // SAFETY: the action was this signal's before.
+            unsafe { libc::sigaction(libc::SIGXFSZ, before, std::ptr::null_mut()) };
+        }
         // SAFETY: `before` was filled by pthread_sigmask.
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.before, std::ptr::null_mut()) };
     }

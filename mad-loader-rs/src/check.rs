@@ -1,6 +1,7 @@
 //! Judges whether a well-formed file can run as a rank.
 
 use crate::elf::{Elf, References};
+use crate::lister;
 use crate::refusal::Refusal;
 
 /// The function by which every program of the C library starts.
@@ -26,9 +27,13 @@ pub(crate) fn check(elf: &Elf, references: &References<'_>, file: &[u8]) -> Resu
         return Err(Refusal::Static);
     }
     if let Some(linker) = &elf.interpreter
-        && !linker.rsplit('/').next().is_some_and(|name| name.starts_with("ld-linux"))
+        && lister::same_as(linker).is_none()
     {
         return Err(Refusal::OtherLinker(linker.clone()));
+    }
+    // Its code would run as soon as the dynamic linker is asked for the program's libraries.
+    if elf.dynamic.has_auditor() {
+        return Err(Refusal::Auditor);
     }
     if !starts(elf, references) {
         // What the linker of an executable writes; a library has neither.

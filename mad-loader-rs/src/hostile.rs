@@ -69,9 +69,9 @@ pub fn program() -> Vec<u8> {
     let headers = [
         (1 | 5 << 32, 0, 0, DATA, DATA, 0x1000),
         (1 | 6 << 32, DATA, 0x1000 + DATA, END - DATA, 0x300, 0x1000),
-        (2 | 6 << 32, DATA, 0x1000 + DATA, 16 * 16, 16 * 16, 8),
+        (2 | 6 << 32, DATA, 0x1000 + DATA, 17 * 16, 17 * 16, 8),
         (3 | 4 << 32, 0x3e0, 0x3e0, 28, 28, 1),
-        (7 | 4 << 32, DATA + 0x140, 0x1000 + DATA + 0x140, 4, 8, 8),
+        (7 | 4 << 32, DATA + 0x150, 0x1000 + DATA + 0x150, 4, 8, 8),
         (0x6474_e551 | 6 << 32, 0, 0, 0, 0, 16),
         (0x6474_e552 | 4 << 32, DATA, 0x1000 + DATA, 0x100, 0x100, 1),
     ];
@@ -92,7 +92,7 @@ pub fn program() -> Vec<u8> {
         symbol(b"local", 0x16, 1, 4, 4),
     ];
     words(&mut file, TEXT + 0x60, symbols.as_flattened());
-    let data = 0x1000 + DATA + 0x100;
+    let data = 0x1000 + DATA + 0x110;
     let relocations: [[u64; 3]; 8] = [
         [data, 6 | 1 << 32, 0],
         [0x1600, 5 | 2 << 32, 0],
@@ -125,6 +125,7 @@ pub fn program() -> Vec<u8> {
         [0x6fff_fffb, 1],
         [4, TEXT + 0x1a0],
         [0x6fff_fef5, TEXT + 0x1c0],
+        [0, 0],
     ];
     words(&mut file, DATA, dynamic.as_flattened());
     file
@@ -188,6 +189,27 @@ mod tests {
         let value = OwnValue::Resolved { resolver: 0x210, addend: 4 };
         assert!(references.own.iter().any(|word| word.value == value), "{:?}", references.own);
         assert!(parse(&file));
+    }
+
+    /// The dynamic linker reads the section of the last header, up to its end, from what is mapped last.
+    #[test]
+    fn what_is_read_is_what_the_dynamic_linker_reads() {
+        let refusal = |change: &dyn Fn(&mut Vec<u8>)| {
+            let mut file = program();
+            change(&mut file);
+            Elf::parse(&file).err()
+        };
+        let header = |number: usize| 64 + 56 * number;
+        let damaged = |what: &str| Some(Refusal::Damaged(what.into()));
+        let second = refusal(&|file| file.copy_within(header(2)..header(3), header(5)));
+        assert_eq!(second, damaged("it has several dynamic sections"));
+        let short = refusal(&|file| file[header(2) + 32] = 0);
+        assert_eq!(short, damaged("its dynamic section has no end"));
+        // The first segment reaches into the second one's page.
+        let shared = refusal(&|file| {
+            file[header(0) + 40..][..8].copy_from_slice(&0x1200u64.to_le_bytes());
+        });
+        assert_eq!(shared, damaged("its segments overlap, or are out of order"));
     }
 
     /// Every byte that is read is wrong once, in each of its bits.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::check::check;
 use crate::elf::Elf;
+use crate::file;
 use crate::program::libraries;
 use crate::refusal::Refusal;
 
@@ -40,10 +41,10 @@ pub struct SharedData {
 /// Looks at the file at `path`. None of its code runs.
 ///
 /// # Errors
-/// The file cannot be read, or its dynamic linker cannot be run to find its libraries.
+/// The file cannot be read, is no regular file, or its dynamic linker cannot be run to find its libraries.
 pub fn inspect(path: &Path) -> io::Result<Inspection> {
     let path = path.canonicalize()?;
-    let file = std::fs::read(&path)?;
+    let file = file::read(&path)?;
     let refused = |refusal| Inspection {
         refusal: Some(refusal),
         libraries: vec![],

@@ -34,18 +34,20 @@
 //!
 //! Thread-locals of a program that is linked as `docs/ranks-as-threads.md` says are a rank's own.
 //!
-//! Inside, from the bottom: `elf` reads files; `check` judges; `linker` is the dynamic linker's face; `rank` is a copy's
+//! Inside, from the bottom: `file` and `elf` read files; `lister` knows which dynamic linker may be run; `check` judges; `linker` is the dynamic linker's face; `rank` is a copy's
 //! life; `calls` are the functions that programs call here; `program` loads. `hostile` makes broken files for tests.
 
 mod calls;
 mod check;
 mod elf;
 mod error;
+mod file;
 #[cfg(any(test, fuzzing))]
 pub mod hostile;
 mod inspect;
 mod job;
 mod linker;
+mod lister;
 mod program;
 mod rank;
 mod refusal;
@@ -57,6 +59,7 @@ pub use crate::{
     program::Program,
     rank::{Rank, current_rank},
     refusal::Refusal,
+    say::flush_output,
 };
 
 /// The size of the stack that a process's `main` has by default: what programs expect.

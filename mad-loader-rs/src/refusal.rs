@@ -24,6 +24,8 @@ pub enum Refusal {
     FixedAddresses,
     /// An executable of another dynamic linker.
     OtherLinker(String),
+    /// An executable that names a library for the dynamic linker to run (`DT_AUDIT`, `DT_DEPAUDIT`).
+    Auditor,
     /// A shared library that is no program.
     Library,
     /// An executable with thread-local variables.
@@ -80,6 +82,10 @@ impl Refusal {
                     "it asks for the dynamic linker {name}, another one than this process has"
                 );
             }
+            Refusal::Auditor => {
+                "it names a library that watches the dynamic linker (DT_AUDIT, DT_DEPAUDIT), whose code would run before \
+                 the program's"
+            }
             Refusal::Library => "it is a shared library without a start",
             Refusal::ThreadLocals => {
                 "it, or a library that is linked into it, has thread-local variables, which the linker of \
@@ -135,6 +141,9 @@ impl Refusal {
                 return format!("compile with -fPIE and link with -pie, or {PROCESSES}");
             }
             Refusal::OtherLinker(_) => "compile the program for glibc on this machine",
+            Refusal::Auditor => {
+                return format!("link without --audit and --depaudit, or {PROCESSES}");
+            }
             Refusal::Library => "link the program as an executable (-pie)",
             Refusal::ThreadLocals => return format!("{SHARED}, or {PROCESSES}"),
             Refusal::StaticThreadLocals => {

@@ -104,6 +104,10 @@ fn abort_exit_at_once_and_exit_on_a_kernel_thread_end_the_process_and_say_so() {
         ("_exit", Some(4), "mad: rank 0 has called _exit(4), which ends the process"),
         ("abort", None, "mad: rank 0 has called abort(), which ends the process"),
         ("thread", Some(6), "has called exit(6) on a kernel thread of its own"),
+        // The others have not ended well.
+        ("_exit well", Some(1), " has called _exit(0), which ends the process"),
+        ("thread well", Some(1), "has called exit(0) on a kernel thread of its own"),
+        ("quick thread", Some(1), " has called quick_exit(0), which ends the process"),
     ] {
         let output = ranks(&["-n", "2", program, way]);
         let errors = String::from_utf8(output.stderr).unwrap();
@@ -111,6 +115,25 @@ fn abort_exit_at_once_and_exit_on_a_kernel_thread_end_the_process_and_say_so() {
         assert_eq!(output.status.code(), status, "{way}");
         assert!(!String::from_utf8_lossy(&output.stdout).contains("handler"), "{way}");
     }
+}
+
+/// Of a program whose thread reads from a stream for ever, the stream stays locked.
+#[test]
+fn a_rank_ends_although_a_thread_of_it_holds_a_stream() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = compile(folder.path(), "ends.c", &["-pthread"]);
+    let output = ranks(&["-n", "2", program.to_str().unwrap(), "reader"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+}
+
+#[test]
+fn ranks_do_not_go_on_in_a_child_of_fork_that_waits() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = compile(folder.path(), "ends.c", &["-pthread"]);
+    let output = ranks(&["-n", "3", "-p", "1", program.to_str().unwrap(), "fork", "%"]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_eq!((text.matches("once").count(), text.matches("child").count()), (2, 0), "{output:?}");
 }
 
 /// By a function of the C library, whose own call of `exit` is not redirected. A child ends as it would.

@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -107,6 +108,22 @@ const CASES: &[Case] = &[
     },
     Case {
         source: "many.c",
+        flags: "-Wl,--audit=libaudit.so",
+        refusal: |r| *r == Refusal::Auditor,
+        reason: "names a library that watches the dynamic linker",
+        advice: &["link without --audit and --depaudit"],
+        then: "",
+    },
+    Case {
+        source: "many.c",
+        flags: "-Wl,--depaudit=libaudit.so",
+        refusal: |r| *r == Refusal::Auditor,
+        reason: "names a library that watches the dynamic linker",
+        advice: &["link without --audit and --depaudit"],
+        then: "",
+    },
+    Case {
+        source: "many.c",
         flags: "-Wl,-z,nodlopen -fPIC -shared \"$(cc -print-file-name=Scrt1.o)\" -Wl,-e,_start",
         refusal: |r| *r == Refusal::NotForDlopen,
         reason: "marked as not to be loaded at run time",
@@ -180,6 +197,33 @@ fn each_refusal_says_why_and_the_way_out_that_it_names_works() {
         }
         runs(&make(folder.path(), case.source, case.then));
     }
+}
+
+/// A file that is not trusted names the program that lists its libraries: its name must not be enough.
+#[test]
+fn a_dynamic_linker_that_only_has_the_name_of_the_machines_is_not_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let (linker, mark) = (folder.path().join("ld-linux-x86-64.so.2"), folder.path().join("mark"));
+    std::fs::write(&linker, format!("#!/bin/sh\n: > '{}'\n", mark.display())).unwrap();
+    std::fs::set_permissions(&linker, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let linker = linker.display().to_string();
+    let program = make(folder.path(), "many.c", &format!("-Wl,--dynamic-linker='{linker}'"));
+    assert_eq!(refused(&program).0, Refusal::OtherLinker(linker));
+    assert!(!mark.exists(), "code that the file names has run");
+}
+
+/// The same file by another path is the machine's.
+#[test]
+fn the_machines_dynamic_linker_may_have_another_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let linker = folder.path().join("loader");
+    std::os::unix::fs::symlink("/lib64/ld-linux-x86-64.so.2", &linker).unwrap();
+    let flags = format!("-Wl,--dynamic-linker='{}'", linker.display());
+    let program = make(folder.path(), "many.c", &flags);
+    let found = inspect(&program).unwrap();
+    assert_eq!(found.refusal, None);
+    assert!(!found.libraries.contains(&linker.display().to_string()), "{:?}", found.libraries);
+    runs(&program);
 }
 
 /// The dynamic linker needs no section headers to find what a program exports.
@@ -273,6 +317,21 @@ fn a_file_that_cannot_be_read_is_named_with_the_kernels_words() {
         assert!(matches!(error, Error::Read(..)), "{text}");
         assert!(text.contains(path.to_str().unwrap()) && text.contains(words), "{text}");
         assert!(text.contains("give the path of an executable"), "{text}");
+    }
+}
+
+/// A device gives bytes without end, and a pipe lets its reader wait.
+#[test]
+fn only_a_regular_file_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    for path in [Path::new("/dev/null"), &pipe] {
+        for text in
+            [inspect(path).unwrap_err().to_string(), Program::open(path).unwrap_err().to_string()]
+        {
+            assert!(text.contains("it is no regular file"), "{}: {text}", path.display());
+        }
     }
 }
 

@@ -77,6 +77,13 @@ fn what_no_call_asks_for_ends_no_wait_and_starves_nobody() {
 }
 
 #[test]
+fn a_read_of_no_bytes_waits_for_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = compile(folder.path(), "waits.c", &[]);
+    check(&two_ranks(&program, "nothing", pipe()), "nothing", &"nothing 0\n".repeat(2));
+}
+
+#[test]
 fn a_wait_ends_at_the_sockets_own_limit() {
     let folder = tempfile::tempdir().unwrap();
     let program = compile(folder.path(), "waits.c", &[]);

@@ -154,6 +154,17 @@ pub(crate) fn out<T>(place: impl Into<Out<T>>, name: &str, value: T) -> Result<(
     if place.into().put(value) { Ok(()) } else { Err(nowhere(name)) }
 }
 
+/// Gives the program a size, or `MPI_UNDEFINED` if the result's type has no room for it.
+///
+/// # Errors
+/// The place is null.
+pub(crate) fn size_or_undefined<N: TryFrom<usize> + From<c_int>>(
+    place: Out<N>,
+    size: usize,
+) -> Result<(), Fault> {
+    out(place, "size", N::try_from(size).unwrap_or(N::from(MPI_UNDEFINED)))
+}
+
 /// Reads a value.
 ///
 /// # Errors
@@ -336,6 +347,15 @@ impl<'a> Text<'a> {
     /// It is null: of that class.
     pub(crate) fn bytes_or(self, class: c_int, name: &str) -> Result<&'a [u8], Fault> {
         self.bytes().ok_or_else(|| Fault::argument(class, name, "null", "a string is needed"))
+    }
+
+    /// The name of an object: as much of it as names may have.
+    ///
+    /// # Errors
+    /// It is null.
+    pub(crate) fn object_name(self, name: &str) -> Result<&'a [u8], Fault> {
+        let text = self.bytes_or(MPI_ERR_ARG, name)?;
+        Ok(&text[..text.len().min(MPI_MAX_OBJECT_NAME as usize - 1)])
     }
 
     /// `None`: it is null.

@@ -30,6 +30,11 @@ impl From<newmad::Error> for Fault {
     }
 }
 
+/// Whether a peer is gone because it has left the job in order.
+pub(crate) fn has_left(error: &newmad::Error) -> bool {
+    matches!(error, newmad::Error::PeerDied { cause: newmad::Cause::Left, .. })
+}
+
 /// With which process that rank ended, and with which other ranks; `None`: its process held no others.
 fn company(rank: u32) -> Option<String> {
     let (process, ranks) = job::session().ok()?.process_of(rank).ok()?;

@@ -275,25 +275,10 @@ pub(crate) fn end(why: &str, status: c_int) -> ! {
     exit(status)
 }
 
-unsafe extern "C" {
-    static stdout: *mut libc::FILE;
-    static stderr: *mut libc::FILE;
-    fn ftrylockfile(stream: *mut libc::FILE) -> c_int;
-    fn funlockfile(stream: *mut libc::FILE);
-}
-
 /// Ends the process at once, with what it has printed.
 fn exit(code: c_int) -> ! {
-    // SAFETY: flushes what C has buffered for output; then the process ends without its exit handlers, which might wait for
-    // peers. Not all streams: a thread that reads holds its stream until something comes.
-    unsafe {
-        for stream in [stdout, stderr] {
-            if ftrylockfile(stream) == 0 {
-                libc::fflush(stream);
-                funlockfile(stream);
-            }
-        }
-        // An exit code has eight bits, and 0 would look like success.
-        libc::_exit(if code & 0xff == 0 { 1 } else { code & 0xff })
-    }
+    mad_loader::flush_output();
+    // SAFETY: the process ends without its exit handlers, which might wait for peers. An exit code has eight bits, and 0 would
+    // look like success.
+    unsafe { libc::_exit(if code & 0xff == 0 { 1 } else { code & 0xff }) }
 }

@@ -59,4 +59,5 @@ mod room;
 mod session;
 mod slots;
 mod topology;
+mod under_way;
 mod win;

@@ -68,7 +68,7 @@ marcel::thread_local! {
 #[cold]
 #[inline(never)]
 fn place() -> usize {
-    mad_loader::current_rank().unwrap_or_else(|| ACTS.get())
+    mad_loader::current_rank().unwrap_or_else(|| ACTS.try_with(Cell::get).unwrap_or(0))
 }
 
 /// The place in the process of the calling thread's rank: for threads that are to act for it, and for callers that use

@@ -13,7 +13,7 @@ use crate::comm::circle;
 use crate::error::Fault;
 use crate::per_rank::per_rank;
 use crate::port::spawn;
-use crate::{buffer, comm, events, job, per_rank};
+use crate::{buffer, comm, events, job, per_rank, request};
 use marcel::plumbing::KernelMutex;
 
 per_rank! {
@@ -131,8 +131,11 @@ fn close() -> Result<(), Fault> {
     buffer::flush_all()?;
     circle::close_all();
     CLOSED.store(true, Ordering::Release);
-    job::session()?.leave_agreements();
-    Ok(job::session()?.close()?)
+    let session = job::session()?;
+    session.leave_agreements();
+    session.close()?;
+    request::finish_freed(session);
+    Ok(())
 }
 
 fn still_open() -> Result<(), Fault> {

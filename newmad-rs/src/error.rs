@@ -42,7 +42,11 @@ impl fmt::Display for Cause {
                  NMAD_CONNECT_TIMEOUT_MS for the first)",
             ),
             Cause::Broken(errno) => {
-                write!(f, "its connection broke: {}", io::Error::from_raw_os_error(*errno))
+                let error = io::Error::from_raw_os_error(*errno);
+                write!(
+                    f,
+                    "its connection broke ({error}), and no other was made in time (NMAD_REPAIR_MS)"
+                )
             }
         }
     }

@@ -157,7 +157,7 @@ impl RawRequest {
 /// ([`Operator::in_calls`](crate::coll::Operator::in_calls)) is not called because this thread waits.
 ///
 /// # Context
-/// Kernel threads that no green thread runs on.
+/// A green thread says it of itself, a kernel thread of what runs on it outside of green threads.
 pub fn stand_aside() {
     call_gate::stand_aside();
 }

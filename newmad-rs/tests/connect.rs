@@ -371,7 +371,7 @@ fn strangers_at_the_door_do_not_come_in_and_do_not_hold_up_anybody() {
     for driver in ["tcp", "shm"] {
         let stop = Arc::new(Mutex::new(false));
         let knockers = Arc::new(Mutex::new(Vec::new()));
-        let enough = Arc::new(Enough::new(&format!("strangers-{driver}")));
+        let enough = Arc::new(Enough::new());
         let path = enough.path().to_owned();
         // Of the three that knock.
         let heard = Arc::new(AtomicUsize::new(0));
@@ -438,7 +438,7 @@ fn a_greeting_that_was_overheard_opens_nothing() {
             changed
         }
     };
-    let enough = Enough::new("overheard");
+    let enough = Enough::new();
     let env = |_| vec![("NMAD_DRIVER", "tcp"), (ENOUGH, enough.path())];
     let job = start("chat", 2, 2, &env, Arc::new(rewrite));
     // Greetings of the control ring and of both tracks have been heard; both processes still talk.

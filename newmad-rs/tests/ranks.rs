@@ -1,8 +1,9 @@
 //! Several ranks in one process: alone, and (`processes`) with other processes that hold several.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use newmad::{ANY, Cause, Error, SendOptions, Session, Tag};
+use newmad::{ANY, Cause, Error, Origin, SendOptions, Session, Tag};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 
@@ -414,6 +415,7 @@ fn child() {
         "pairs" => |session: &Session| pairs(session),
         "death" => |session: &Session| death(session),
         "leave" => |session: &Session| leave(session),
+        "function" | "functions" => |session: &Session| functions(session),
         "teams" => |session: &Session| death_in_a_team(session),
         "first" => |session: &Session| first_to_go(session),
         "gather" => |session: &Session| left_before_a_gather(session),
@@ -438,13 +440,80 @@ fn child() {
     let ranks = match scenario.as_str() {
         "death" => 8,
         "teams" => 4,
-        "pairs" | "panic" | "leave" | "first" | "gather" => 2,
+        "pairs" | "panic" | "leave" | "first" | "gather" | "functions" => 2,
+        "function" => 1,
         _ => own,
     };
     let results = newmad::run_ranks(ranks, run);
     for result in results.unwrap_or_else(|error| panic!("{error}")) {
         result.unwrap_or_else(|error| panic!("{error}"));
     }
+    if scenario.starts_with("function") {
+        heard(&ENDS);
+    }
+}
+
+/// What functions of the ranks of this process were told: the tag, and the message's length.
+static ENDS: Mutex<Vec<(u32, Option<usize>)>> = Mutex::new(Vec::new());
+
+/// The first rank returns before others send what its functions wait for. Each end waits for something that the other one never
+/// sends, too.
+fn functions(session: &Session) -> Result<(), Error> {
+    let (rank, last) = (session.rank(), session.size() - 1);
+    let on_done = |from: Origin, tag: u32| -> Result<(), Error> {
+        let receive = session.irecv(from, u64::from(tag), vec![0; 300_000])?;
+        receive.on_done(move |result| {
+            let len = result.ok().map(|(data, status)| {
+                assert!(data[..status.len].iter().all(|&byte| byte == tag as u8));
+                status.len
+            });
+            ENDS.lock().unwrap().push((tag, len));
+        });
+        Ok(())
+    };
+    if rank == 0 {
+        on_done(Origin::Rank(last), 1)?;
+        on_done(Origin::Rank(last), 2)?;
+        on_done(ANY, 3)?;
+        on_done(Origin::Rank(last), 4)?;
+        on_done(Origin::Rank(0), 5)?;
+    } else {
+        on_done(Origin::Rank(0), 6)?;
+    }
+    session.barrier()?;
+    if rank == last {
+        marcel::sleep(std::time::Duration::from_millis(50));
+        for (tag, len) in [(1u32, 8), (2, 300_000), (3, 5000)] {
+            session.send(0, tag.into(), &vec![tag as u8; len])?;
+        }
+        // Nobody receives it, or will.
+        let refused = session.send_with(0, 9, vec![0; 100_000], SendOptions::new().sync());
+        assert!(
+            matches!(refused, Err(Error::PeerDied { rank: 0, cause: Cause::Left })),
+            "{refused:?}"
+        );
+    }
+    Ok(())
+}
+
+/// The functions are called when the session is closed, perhaps a moment later.
+fn heard(ends: &Mutex<Vec<(u32, Option<usize>)>>) {
+    let begun = std::time::Instant::now();
+    let all = |ends: &[(u32, Option<usize>)]| match ends.iter().any(|&(tag, _)| tag < 6) {
+        true => ends.iter().filter(|&&(tag, _)| tag < 6).count() == 5,
+        false => !ends.is_empty(),
+    };
+    while !all(&ends.lock().unwrap()) && begun.elapsed() < LIMIT {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    let mut ends = ends.lock().unwrap();
+    ends.sort();
+    let of_others = ends.iter().position(|&(tag, _)| tag == 6).unwrap_or(ends.len());
+    let (first, others) = ends.split_at(of_others);
+    let expected = [(1, Some(8)), (2, Some(300_000)), (3, Some(5000)), (4, None), (5, None)];
+    assert!(first.is_empty() || first == expected, "{ends:?}");
+    assert!(others.iter().all(|&(_, len)| len.is_none()), "{ends:?}");
+    println!("heard of {} messages", first.len());
 }
 
 /// Groups of one rank of each process: several of them share a process's board.
@@ -687,6 +756,18 @@ fn ranks_of_other_processes_hear_that_a_rank_has_returned() {
             assert_eq!(took.len(), 5, "{driver}: {ended:#?}");
             std::time::Duration::from_micros(took.into_iter().max().unwrap_or_default())
         });
+    }
+}
+
+#[test]
+fn a_rank_that_ends_gets_what_a_function_of_it_waits_for() {
+    for (scenario, processes) in [("function", 2), ("functions", 1), ("functions", 2)] {
+        for (driver, cma) in [("shm", "1"), ("shm", "0"), ("tcp", "1"), ("shm+tcp", "1")] {
+            let env = [("NMAD_DRIVER", driver), ("NMAD_CMA", cma)];
+            let ended = common::launch(scenario, processes, &env).end(LIMIT);
+            assert!(ended.iter().all(|end| end.code == Some(0)), "{env:?}: {ended:#?}");
+            assert!(ended[0].text.contains("heard of 5 messages"), "{env:?}: {ended:#?}");
+        }
     }
 }
 

@@ -150,10 +150,16 @@ impl Network {
     }
 }
 
-fn storm_under_cuts(size: usize, env: &[(&str, &str)], which: fn(usize) -> bool) {
+/// `first` is done before the first cut.
+fn storm_under_cuts(
+    size: usize,
+    env: &[(&str, &str)],
+    first: impl Fn(&Network) + Sync,
+    which: fn(usize) -> bool,
+) {
     let network = Network::default();
     let stop = AtomicBool::new(false);
-    let file = Enough::new(&format!("storm-{size}"));
+    let file = Enough::new();
     let enough = |cuts| {
         // Without cuts it would be the control ring and one link for each pair and rail.
         cuts > 5 && network.all().iter().map(Proxy::made).sum::<usize>() > 3 * size * size
@@ -161,6 +167,7 @@ fn storm_under_cuts(size: usize, env: &[(&str, &str)], which: fn(usize) -> bool)
     let env = [env, &[(ENOUGH, file.path())]].concat();
     let (ended, cuts) = std::thread::scope(|scope| {
         let cutter = scope.spawn(|| {
+            first(&network);
             // The storm lasts until there was enough of it, on a quick machine as on a slow one.
             network.cut_again_and_again(which, &stop, |cuts| {
                 if enough(cuts) {
@@ -183,7 +190,7 @@ fn connections_that_are_cut_again_and_again_lose_nothing() {
     for driver in common::drivers(&["tcp"]) {
         // Over shared memory nothing is cut: the other rail would not be used.
         if !driver.starts_with("shm") {
-            storm_under_cuts(3, &[("NMAD_DRIVER", driver), PATIENT], |_| true);
+            storm_under_cuts(3, &[("NMAD_DRIVER", driver), PATIENT], |_| {}, |_| true);
         }
     }
 }
@@ -192,9 +199,40 @@ fn connections_that_are_cut_again_and_again_lose_nothing() {
 fn one_of_two_rails_may_break_again_and_again() {
     for driver in common::drivers(&["tcp+tcp"]) {
         if driver.matches('+').count() == 1 && !driver.starts_with("shm") {
-            storm_under_cuts(2, &[("NMAD_DRIVER", driver), PATIENT], |at| at % 2 == 1);
+            storm_under_cuts(2, &[("NMAD_DRIVER", driver), PATIENT], |_| {}, |at| at % 2 == 1);
         }
     }
+}
+
+/// One rail is gone for longer than the time of a repair when the other one breaks, again and again.
+#[test]
+fn a_rail_that_cannot_be_made_again_does_not_end_what_another_one_carries() {
+    let gone = |network: &Network| {
+        // Each link has two connections, and there is at least one of the control ring over the first rail.
+        let made =
+            |rail| network.all().iter().skip(rail).step_by(2).map(Proxy::made).sum::<usize>();
+        while made(0) < 3 || made(1) < 2 {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        // Then they are greeted over.
+        std::thread::sleep(Duration::from_secs(1));
+        for proxy in network.all().iter().step_by(2) {
+            proxy.set(Mode::Refuse);
+            proxy.cut();
+        }
+        std::thread::sleep(Duration::from_secs(6));
+        // It is made again more slowly than the other one refuses.
+        for _ in 0..5 {
+            let others = network.all().into_iter().skip(1).step_by(2).collect::<Vec<_>>();
+            others.iter().for_each(|proxy| proxy.set(Mode::Stall));
+            others.iter().for_each(Proxy::cut);
+            std::thread::sleep(Duration::from_millis(200));
+            others.iter().for_each(|proxy| proxy.set(Mode::Pass));
+            std::thread::sleep(Duration::from_millis(200));
+        }
+    };
+    let env = [("NMAD_DRIVER", "tcp+tcp"), ("NMAD_REPAIR_MS", "5000")];
+    storm_under_cuts(2, &env, gone, |at| at % 2 == 1);
 }
 
 /// Every connection spoils one bit each way: were it not noticed, the link would stay, and nothing more be spoiled.

@@ -124,6 +124,7 @@ fn len_of(number: u64) -> usize {
 
 /// Rank 0 sends to rank 1, whose messages are received by threads on one node after the other. Both print what they have counted.
 fn moves(session: &Session) -> Result<(), Error> {
+    let words = Words::there();
     let all = NODES.len() as u64 * EACH;
     if session.rank() == 0 {
         for first in (0..all).step_by(TOGETHER as usize) {
@@ -131,6 +132,9 @@ fn moves(session: &Session) -> Result<(), Error> {
             let sends: Result<Vec<_>, Error> = (first..first + TOGETHER).map(send).collect();
             sends?.into_iter().try_for_each(|send| send.wait().map(|_| ()))?;
             session.recv(1, 6, &mut [])?;
+            if first == 0 {
+                words.say("running0");
+            }
         }
     } else {
         for (node, first) in NODES.into_iter().zip((0..all).step_by(EACH as usize)) {
@@ -369,17 +373,30 @@ fn is_guest(test: &str, count: usize) -> bool {
         })
 }
 
+/// Returns when the adapter on that network interface is up, or down, too: a session that opens takes those that are up.
 fn set(net: &str, state: &str) {
     let done = Command::new("ip").args(["link", "set", net, state]).status().unwrap();
     assert!(done.success(), "ip link set {net} {state}");
+    let file = format!("/sys/class/infiniband/{}/ports/1/state", net.replace("dummy", "rxe"));
+    let is_up = || std::fs::read_to_string(&file).unwrap().contains("ACTIVE");
+    let start = Instant::now();
+    while is_up() != (state == "up") {
+        assert!(start.elapsed() < LIMIT, "the adapter on {net} is not {state}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 /// Two processes that run `scenario` over these rails, and where they tell how far they are.
 fn over(driver: &str, scenario: &str, more: (&str, &str)) -> (Job, Words) {
-    let words = Words::new(&format!("verbs-{driver}-{scenario}"));
-    let path = words.path().display().to_string();
     let reads = ("NMAD_VERBS_RDMA", "30000");
-    let env = |_: usize| vec![("NMAD_DRIVER", driver), (WORDS, path.as_str()), reads, more];
+    with_words(scenario, &|_| vec![("NMAD_DRIVER", driver), reads, more])
+}
+
+/// Processes in these environments, by rank, which leave word for the test.
+fn with_words<'a>(scenario: &str, env: &dyn Fn(usize) -> Vec<(&'a str, &'a str)>) -> (Job, Words) {
+    let words = Words::new(&format!("verbs-{scenario}"));
+    let path = words.path().display().to_string();
+    let env = |rank: usize| [&env(rank)[..], &[(WORDS, path.as_str())]].concat();
     (start(scenario, 2, 2, &env, Arc::new(|_, value| value.to_owned())), words)
 }
 
@@ -512,8 +529,11 @@ fn messages_follow_their_receivers_to_the_virtual_rails_of_their_nodes() {
     if !has_ports("virtual rails", 1) {
         return;
     }
-    let run = |more: &[(&str, &str)]| {
-        let ended = launch("moves", 2, &[&VIRTUAL[..], more].concat()).succeed(LIMIT);
+    type More<'a> = &'a [(&'a str, &'a str)];
+    let moves =
+        |more: More| with_words("moves", &|_| [&VIRTUAL[..], more].concat()).0.succeed(LIMIT);
+    let run = |more: More| {
+        let ended = moves(more);
         let texts = [&ended[0].text[..], &ended[1].text];
         check_routes(texts);
         for text in texts {
@@ -525,7 +545,7 @@ fn messages_follow_their_receivers_to_the_virtual_rails_of_their_nodes() {
     run(&[]);
     run(&[("NMAD_VERBS_CHANNELS", "1048576"), ("NMAD_VERBS_CHANNELS_AFTER", "20")]);
     // Shared memory carries the short messages, whatever the route is.
-    launch("moves", 2, &[&VIRTUAL[..], &[("NMAD_DRIVER", "shm+verbs")]].concat()).succeed(LIMIT);
+    moves(&[("NMAD_DRIVER", "shm+verbs")]);
 }
 
 #[test]
@@ -533,7 +553,8 @@ fn routes_change_while_the_adapter_goes_down_and_comes_back() {
     if !is_guest("virtual rails of an adapter that comes back", 1) {
         return;
     }
-    let job = launch("moves", 2, &[&VIRTUAL[..], &[PATIENT]].concat());
+    let (job, words) = with_words("moves", &|_| [&VIRTUAL[..], &[PATIENT]].concat());
+    words.wait("running0");
     for pause in [50, 400, 1500] {
         std::thread::sleep(Duration::from_millis(300));
         set("dummy0", "down");
@@ -542,6 +563,22 @@ fn routes_change_while_the_adapter_goes_down_and_comes_back() {
     }
     let ended = job.succeed(LIMIT);
     check_routes([&ended[0].text, &ended[1].text]);
+}
+
+/// The two adapters are on networks that do not reach each other.
+#[test]
+fn a_rail_that_opens_and_never_carries_anything_leaves_the_messages_to_the_other() {
+    if !is_guest("a rail between two networks", 2) {
+        return;
+    }
+    let env = |rank: usize| {
+        let ports = if rank == 0 { "rxe1,rxe0" } else { "rxe0,rxe0" };
+        vec![("NMAD_DRIVER", "verbs+verbs"), ("NMAD_VERBS_DEVICE", ports), PATIENT]
+    };
+    let (job, words) = with_words("load", &env);
+    words.wait("running0");
+    words.say("treated");
+    job.succeed(LIMIT);
 }
 
 #[test]

@@ -147,9 +147,6 @@ impl Timer {
     ///
     /// # Blocking
     /// The green thread, or the kernel thread.
-    ///
-    /// # Panics
-    /// Another thread waits for it.
     pub fn wait(&self) {
         if !self.done.is_done() {
             let left = self.deadline.saturating_duration_since(Instant::now());

@@ -2,9 +2,10 @@
 
 use std::io::{self, IoSlice, IoSliceMut, Read, Seek, SeekFrom, Write};
 use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use marcel::Mode;
@@ -14,6 +15,8 @@ use proptest::prelude::*;
 #[path = "../../marcel-rs/tests/common/mod.rs"]
 mod common;
 use common::in_a_child;
+
+const LONG: Duration = Duration::from_secs(120);
 
 /// A runtime of each mode, with each engine.
 fn runtimes() -> impl Iterator<Item = (String, Runtime)> {
@@ -285,6 +288,116 @@ fn a_pipe_gives_what_it_has() {
             assert_eq!(file.read(&mut buffer).unwrap(), 0, "{which}");
         });
     }
+}
+
+fn fifo(folder: &tempfile::TempDir, name: impl std::fmt::Display) -> std::path::PathBuf {
+    let path = folder.path().join(name.to_string());
+    let name = std::ffi::CString::new(path.as_os_str().as_bytes()).unwrap();
+    // SAFETY: a valid path.
+    assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+    path
+}
+
+#[test]
+fn an_open_of_a_fifo_waits_for_the_other_end() {
+    in_a_child("an_open_of_a_fifo_waits_for_the_other_end", LONG, || {
+        for (which, runtime) in runtimes() {
+            let folder = folder();
+            for reads in [true, false] {
+                let path = fifo(&folder, reads);
+                let comes = Arc::new(AtomicBool::new(false));
+                let (theirs, other) = (comes.clone(), path.clone());
+                let other = std::thread::spawn(move || {
+                    std::thread::sleep(Duration::from_millis(20));
+                    theirs.store(true, SeqCst);
+                    let mut other =
+                        std::fs::File::options().read(!reads).write(reads).open(other).unwrap();
+                    match reads {
+                        true => other.write_all(b"x").unwrap(),
+                        false => other.read_exact(&mut [0]).unwrap(),
+                    }
+                });
+                runtime.run(|| {
+                    let file = fs::File::options().read(reads).write(!reads).open(&path);
+                    let mut file = file.unwrap_or_else(|error| panic!("{which}: {error}"));
+                    assert!(comes.load(SeqCst), "{which}: the other end is not there yet");
+                    match reads {
+                        true => file.read_exact(&mut [0]).unwrap(),
+                        false => file.write_all(b"x").unwrap(),
+                    }
+                });
+                other.join().unwrap();
+            }
+            // With O_NONBLOCK it does not wait.
+            let path = fifo(&folder, "nonblocking");
+            runtime.run(|| {
+                let open = |reads: bool| {
+                    let mut options = fs::File::options();
+                    options.read(reads).write(!reads).custom_flags(libc::O_NONBLOCK).open(&path)
+                };
+                assert_eq!(open(false).unwrap_err().raw_os_error(), Some(libc::ENXIO), "{which}");
+                assert!(open(true).is_ok(), "{which}");
+            });
+        }
+    });
+}
+
+/// Each open that waits holds a worker of the kernel.
+#[test]
+fn opens_that_wait_do_not_hold_up_those_that_they_wait_for() {
+    const FIFOS: usize = 40;
+    in_a_child("opens_that_wait_do_not_hold_up_those_that_they_wait_for", LONG, || {
+        let runtime = runtime(Mode::Smp, true);
+        if !has_ring(&runtime) {
+            return;
+        }
+        let folder = folder();
+        let begun = Arc::new(AtomicUsize::new(0));
+        runtime.run(|| {
+            let paths: Vec<_> = (0..FIFOS).map(|i| fifo(&folder, i)).collect();
+            let readers: Vec<_> = paths
+                .iter()
+                .map(|path| {
+                    let (path, begun) = (path.clone(), begun.clone());
+                    marcel::spawn(move || {
+                        begun.fetch_add(1, SeqCst);
+                        fs::File::open(path).unwrap().read_exact(&mut [0]).unwrap();
+                    })
+                })
+                .collect();
+            while begun.load(SeqCst) < FIFOS {
+                marcel::yield_now();
+            }
+            for path in paths {
+                fs::File::options().write(true).open(path).unwrap().write_all(b"x").unwrap();
+            }
+            readers.into_iter().for_each(|reader| reader.join().unwrap());
+        });
+    });
+}
+
+#[test]
+fn a_runtime_that_stops_gives_an_open_up() {
+    in_a_child("a_runtime_that_stops_gives_an_open_up", LONG, || {
+        let runtime = runtime(Mode::Smp, true);
+        if !has_ring(&runtime) {
+            return;
+        }
+        let folder = folder();
+        let path = fifo(&folder, "fifo");
+        let begun = Arc::new(AtomicBool::new(false));
+        let begins = begun.clone();
+        runtime.run(|| {
+            drop(marcel::spawn(move || {
+                begins.store(true, SeqCst);
+                fs::File::open(path).map(drop)
+            }));
+            while !begun.load(SeqCst) {
+                marcel::yield_now();
+            }
+        });
+        drop(runtime);
+    });
 }
 
 #[test]

@@ -23,6 +23,7 @@ mod common;
 use common::in_a_child;
 
 const SHORT: Duration = Duration::from_millis(20);
+const LONG: Duration = Duration::from_secs(60);
 
 /// Runs `f` as a green thread in both modes that have any, with all points, without spare kernel threads and with no
 /// progress outside calls; then on kernel threads, with a manager of their own and with the process's.
@@ -491,6 +492,31 @@ fn one_descriptor_serves_the_threads_of_several_managers() {
             writer = writes.join().unwrap();
         }
     }
+}
+
+/// Each runtime's manager has a set of its own, which is a descriptor.
+#[test]
+fn a_descriptor_that_outlives_runtimes_keeps_none_of_theirs() {
+    let open = || std::fs::read_dir("/proc/self/fd").unwrap().count();
+    in_a_child("a_descriptor_that_outlives_runtimes_keeps_none_of_theirs", LONG, || {
+        let (reader, writer) = UnixStream::pair().unwrap();
+        reader.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
+        let reader = Arc::new(reader);
+        let mut first = 0;
+        for round in 0..40 {
+            let manager = Manager::builder().mode(Mode::NoThread);
+            let runtime = Runtime::build(manager, marcel::Runtime::builder()).unwrap();
+            let shared = reader.clone();
+            let waited = runtime.run(move || (&*shared).read(&mut [0]));
+            assert_eq!(waited.unwrap_err().kind(), ErrorKind::WouldBlock);
+            drop(runtime);
+            if round == 0 {
+                first = open();
+            }
+        }
+        assert!(open() < first + 20, "{} descriptors, {first} after the first runtime", open());
+        drop(writer);
+    });
 }
 
 /// Numbers of descriptors are used again at once, by others that wait.

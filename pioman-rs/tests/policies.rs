@@ -269,9 +269,9 @@ fn a_long_wait_burns_no_cpu_unless_that_is_the_policy() {
     }
 }
 
-/// Has waits do the same always, and counts how often one was asked about that had just begun, and how many events it was
-/// told of.
-struct Gaps(Method, AtomicUsize, AtomicUsize);
+/// Has waits do the same always, and counts how often one was asked about that had just begun, how many events it was told of,
+/// and how often one had begun that was not expected to be long.
+struct Gaps(Method, AtomicUsize, AtomicUsize, AtomicUsize);
 
 impl Policy for Gaps {
     fn name(&self) -> &str {
@@ -280,6 +280,7 @@ impl Policy for Gaps {
     fn choose(&self, request: &Request<'_>, _: &Snapshot) -> Choice {
         if request.asker == Asker::Waiter && request.waited.is_zero() {
             self.1.fetch_add(1, SeqCst);
+            self.3.fetch_add(usize::from(request.hint == Hint::Short), SeqCst);
         }
         Choice::new(self.0, "a test").again(Duration::from_micros(20))
     }
@@ -292,7 +293,8 @@ impl Policy for Gaps {
 fn each_event_of_another_begins_a_wait_anew_for_the_policy() {
     const EVENTS: usize = 5;
     for method in [Method::Poll, Method::Block] {
-        let gaps = Arc::new(Gaps(method, AtomicUsize::new(0), AtomicUsize::new(0)));
+        let [asked, told, short] = [(); 3].map(|()| AtomicUsize::new(0));
+        let gaps = Arc::new(Gaps(method, asked, told, short));
         let manager = Manager::builder().mode(Mode::NoThread).policy(gaps.clone()).build().unwrap();
         let mailbox = Mailbox::new(EVENTS);
         let _source = manager.add_source(mailbox.clone()).unwrap();
@@ -310,11 +312,16 @@ fn each_event_of_another_begins_a_wait_anew_for_the_policy() {
             })
         };
         let limit = Instant::now() + LIMIT;
-        manager.wait_until(&mailbox.requests[EVENTS - 1], Hint::Short, limit);
+        manager.wait_until(&mailbox.requests[EVENTS - 1], Hint::Long, limit);
         sender.join().unwrap();
         assert!(Instant::now() < limit, "{method:?}: {} of {EVENTS} gaps", gaps.2.load(SeqCst));
         assert_eq!(gaps.2.load(SeqCst), EVENTS, "{method:?}");
         assert!(gaps.1.load(SeqCst) >= EVENTS, "{method:?}: asked {} times", gaps.1.load(SeqCst));
+        let short = gaps.3.load(SeqCst);
+        assert!(
+            short >= EVENTS - 1,
+            "{method:?}: the whole wait is to be long, its {short} gaps are not"
+        );
     }
 }
 

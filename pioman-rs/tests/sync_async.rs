@@ -152,6 +152,29 @@ fn callbacks_are_called_once_or_taken_back() {
     until("nobody holds them", || Arc::strong_count(&calls) == 1);
 }
 
+#[test]
+fn the_permit_of_a_function_that_was_called_does_not_come_back() {
+    let (permits, calls) = (Semaphore::new(0), Arc::new(AtomicUsize::new(0)));
+    let call = || {
+        let calls = calls.clone();
+        move || {
+            calls.fetch_add(1, SeqCst);
+        }
+    };
+    let called = permits.permit().on_ready(call());
+    permits.release();
+    until("it is called", || calls.load(SeqCst) == 1);
+    assert_eq!(permits.available(), 0);
+    drop(called);
+    assert_eq!(permits.available(), 0, "the permit is the function's");
+    permits.release();
+    drop(permits.permit().on_ready(call()));
+    assert_eq!((calls.load(SeqCst), permits.available()), (2, 0), "it was there at once");
+    drop(permits.permit().on_ready(call()));
+    permits.release();
+    assert_eq!((calls.load(SeqCst), permits.available()), (2, 1), "that one was taken back");
+}
+
 fn until(what: &str, holds: impl Fn() -> bool) {
     let late = std::time::Instant::now() + LONG;
     while !holds() {

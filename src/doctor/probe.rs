@@ -84,7 +84,7 @@ pub(super) fn cross_memory_attach() -> Finding {
 
 fn attempt() -> Result<(), String> {
     let text = |e: std::io::Error| format!("could not be tried: {e}");
-    let own = std::env::current_exe().map_err(text)?;
+    let own = mad_launch::own_program().map_err(text)?;
     let mut holder = Copy(
         Command::new(&own)
             .args(["probe", "hold"])

@@ -10,7 +10,7 @@ use crate::common::{err, out, run};
 
 /// Runs a bench with `--json` and gives its objects, after checking what holds for every one.
 pub fn bench(name: &str, options: &[&str]) -> Vec<Value> {
-    let mut args = vec!["bench", name, "--json", "--timeout", "100"];
+    let mut args = vec!["bench", name, "--json", "--timeout", "600"];
     args.extend(options);
     let output = run(&args);
     assert_eq!(output.status.code(), Some(0), "{args:?}: {}", err(&output));

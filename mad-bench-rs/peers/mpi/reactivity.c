@@ -86,13 +86,13 @@ static struct reading read_all(const struct crunch *crunch)
     return all;
 }
 
-/* Trips for as long as a window lasts; without computing threads, n at the most. Rank 0 says which is the last one. */
+/* Trips for as long as a window lasts; without computing threads, n. Rank 0 says which is the last one. */
 static void play(struct point *point, char *buffer, int64_t start, long n)
 {
     int size = (int)point->b;
     int64_t before = now_ns();
     for (long i = 1; rank == 0; i++) {
-        int last = before - start > WINDOW_NS || (point->a == 0 && i == n);
+        int last = point->a == 0 ? i == n : before - start > WINDOW_NS;
         buffer[0] = (char)last;
         MPI_Send(buffer, size, MPI_BYTE, 1, DATA, MPI_COMM_WORLD);
         MPI_Recv(buffer, size, MPI_BYTE, 1, DATA, MPI_COMM_WORLD, MPI_STATUS_IGNORE);

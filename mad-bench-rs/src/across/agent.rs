@@ -235,7 +235,7 @@ impl Agent {
 
 /// Starts the process that keeps a worker; the connection is its standard input.
 fn supervisor(stream: TcpStream) -> std::io::Result<Child> {
-    let mut command = Command::new(std::env::current_exe()?);
+    let mut command = Command::new(mad_launch::own_program()?);
     command.arg("supervisor").stdin(OwnedFd::from(stream)).stdout(Stdio::null());
     let parent = std::process::id() as i32;
     // SAFETY: async-signal-safe calls on a copied number.

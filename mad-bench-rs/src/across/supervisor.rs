@@ -89,7 +89,8 @@ fn start(assignment: Assignment, name: String) -> Result<Rank, String> {
     if let Some((name, _)) = assignment.env.iter().find(|(name, _)| knobs::find(name).is_none()) {
         return Err(format!("{name} is not a knob"));
     }
-    let program = std::env::current_exe().map_err(|e| format!("the path of this program: {e}"))?;
+    let program =
+        mad_launch::own_program().map_err(|e| format!("the path of this program: {e}"))?;
     let args: Vec<OsString> = assignment.args.into_iter().map(OsString::from).collect();
     let mut env: Vec<(OsString, OsString)> =
         assignment.env.into_iter().map(|(name, value)| (name.into(), value.into())).collect();

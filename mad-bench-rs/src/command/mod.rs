@@ -67,6 +67,7 @@ fn run_in(args: &BenchArgs, hosts: Option<&Hosts>) -> Outcome {
         iters: args.iters.unwrap_or(bench.iters),
         rounds: args.rounds.unwrap_or(bench.rounds),
         timeout: args.timeout.unwrap_or(bench.apart.map_or(TIMEOUT, |apart| apart.timeout)),
+        timeout_option: Some("--timeout"),
         patience: args.timeout.unwrap_or(PATIENCE),
         peers_dir: args.peers_dir.clone(),
     };

@@ -167,7 +167,7 @@ fn window(
         let mut before = now_ns();
         for i in 1.. {
             let since = before - start.wall_ns;
-            let last = since > WINDOW_NS || crunch.is_empty() && i == iters;
+            let last = if crunch.is_empty() { i == iters } else { since > WINDOW_NS };
             buffer[0] = u8::from(last);
             session.send(1, DATA, &buffer)?;
             session.recv(1, DATA, &mut buffer)?;
@@ -177,7 +177,7 @@ fn window(
             if last {
                 break;
             }
-            emit.progress(at * WINDOW_NS + since, count * WINDOW_NS)?;
+            emit.progress(at * WINDOW_NS + since.min(WINDOW_NS), count * WINDOW_NS)?;
         }
     } else {
         while buffer[0] == 0 {

@@ -182,12 +182,10 @@ impl<'a> Campaign<'a> {
         let ranks = if of_mpi { 1 } else { bench.ranks_of(process) };
         let mut env = environment(bench, process);
         env.extend(self.env.iter().cloned());
-        if self.hosts.is_some() {
-            // What the user has said about the process manager is not about the launcher of the workers.
-            env.push(("NMAD_BOOTSTRAP".into(), "pmi1".into()));
-        }
+        // What the user has said about the process manager is not about the launcher of the workers.
+        env.push(("NMAD_BOOTSTRAP".into(), "pmi1".into()));
         let places = self.hosts.map_or(Ok(Vec::new()), |hosts| hosts.places(ranks, &env));
-        let prepared = std::env::current_exe()
+        let prepared = mad_launch::own_program()
             .map_err(|e| format!("bench: the path of this program cannot be found: {e}"))
             .and_then(|program| {
                 let spec = serde_json::to_string(&spec).map_err(|e| format!("bench: {e}"))?;
@@ -209,6 +207,7 @@ impl<'a> Campaign<'a> {
             env,
             places,
             timeout: Some(if of_mpi { timeout.min(patience + 10 * self.longest) } else { timeout }),
+            timeout_option: self.effort.timeout_option,
             dump_on_timeout: true,
             grace: GRACE,
             keep_going: false,

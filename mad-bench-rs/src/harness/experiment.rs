@@ -165,6 +165,8 @@ pub(crate) struct Effort {
     pub(crate) rounds: u64,
     /// Most time for one job.
     pub(crate) timeout: Duration,
+    /// The option by which the user sets it, if the command has one.
+    pub(crate) timeout_option: Option<&'static str>,
     /// The same for an MPI library's, beyond ten times what newmad's took.
     pub(crate) patience: Duration,
     /// Where MPI libraries that came as wheels are.

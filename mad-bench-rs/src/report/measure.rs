@@ -65,6 +65,7 @@ impl Part {
             iters: section.iters,
             rounds: plan.rounds,
             timeout: TIMEOUT,
+            timeout_option: None,
             patience: PATIENCE,
             peers_dir: plan.peers_dir.clone(),
         };

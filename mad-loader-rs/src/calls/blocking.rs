@@ -7,6 +7,7 @@ use libc::{
 };
 
 use super::call::Call;
+use crate::job::is_child;
 
 pub(super) fn calls() -> [Call; 10] {
     [
@@ -26,6 +27,9 @@ pub(super) fn calls() -> [Call; 10] {
 /// Makes a call without holding up other green threads, and leaves its `errno` to the caller. Pointers go in as numbers:
 /// they stay valid, since the caller waits.
 pub(super) fn blocking<T: Send>(call: impl FnOnce() -> T + Send) -> T {
+    if is_child() {
+        return call();
+    }
     let (result, errno) = marcel::blocking(|| {
         let result = call();
         // SAFETY: the calling thread's own.

@@ -2,8 +2,15 @@
 
 use std::ffi::c_int;
 
+use crate::job::is_child;
+
 /// The name of a function, and the address of the one that takes its place.
 pub(super) type Call = (&'static str, usize);
+
+/// Whether the caller waits as a green thread: not in a child of `fork`, where the other ones would go on as well.
+pub(super) fn waits_green() -> bool {
+    marcel::is_green() && !is_child()
+}
 
 /// Sets `errno`; the result of a call that fails.
 pub(super) fn fail(error: c_int) -> c_int {

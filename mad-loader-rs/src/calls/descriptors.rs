@@ -11,7 +11,7 @@ use std::mem::MaybeUninit;
 
 use libc::{c_int, c_void, iovec, size_t, ssize_t};
 
-use super::call::{Call, check_room};
+use super::call::{Call, check_room, waits_green};
 use super::sockets;
 use super::wait_set::{await_ready, is_blocking};
 
@@ -26,7 +26,8 @@ pub(super) fn calls() -> [Call; 5] {
 }
 
 unsafe extern "C-unwind" fn read(fd: c_int, to: *mut c_void, len: size_t) -> ssize_t {
-    if marcel::is_green() && !await_ready(fd, libc::POLLIN) {
+    // Nothing is there at once.
+    if len > 0 && waits_green() && !await_ready(fd, libc::POLLIN) {
         return -1;
     }
     // SAFETY: the caller's own call.
@@ -45,7 +46,7 @@ unsafe extern "C-unwind" fn read_checked(
 }
 
 unsafe extern "C-unwind" fn readv(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
-    if marcel::is_green() && !await_ready(fd, libc::POLLIN) {
+    if waits_green() && !await_ready(fd, libc::POLLIN) {
         return -1;
     }
     // SAFETY: the caller's own call.
@@ -76,7 +77,7 @@ fn kind(fd: c_int) -> Kind {
 }
 
 unsafe extern "C-unwind" fn write(fd: c_int, from: *const c_void, len: size_t) -> ssize_t {
-    let kind = if marcel::is_green() { kind(fd) } else { Kind::Other };
+    let kind = if waits_green() { kind(fd) } else { Kind::Other };
     // SAFETY: the caller's own call.
     unsafe {
         match kind {
@@ -113,7 +114,7 @@ unsafe fn write_pipe(fd: c_int, from: *const c_void, len: size_t) -> ssize_t {
 }
 
 unsafe extern "C-unwind" fn writev(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
-    let waits = marcel::is_green() && !matches!(kind(fd), Kind::Other) && is_blocking(fd);
+    let waits = waits_green() && !matches!(kind(fd), Kind::Other) && is_blocking(fd);
     let valid = !parts.is_null() && (0..=libc::UIO_MAXIOV).contains(&count);
     if !waits || !valid {
         // SAFETY: the caller's own call.

@@ -9,6 +9,7 @@ use std::mem::transmute;
 use std::sync::Once;
 
 use super::call::Call;
+use crate::job::is_forked;
 use crate::rank::Rank;
 use crate::rank::current;
 use crate::rank::handlers::{Handler, Handlers};
@@ -68,7 +69,7 @@ extern "C-unwind" fn tell_end(status: c_int, _: *mut c_void) {
     // SAFETY: ends the process, as the caller does after this; the other ranks have not ended well.
     unsafe {
         libc::fflush(std::ptr::null_mut());
-        libc::_exit(if status & 0xff == 0 { 1 } else { status })
+        libc::_exit(failing(status))
     }
 }
 
@@ -77,9 +78,9 @@ fn owner(object: *const c_void) -> Option<&'static Rank> {
     current::rank().filter(|rank| object.is_null() || rank.contains(object as usize))
 }
 
-/// Whether this process is a child of `fork`: what it does concerns no rank.
-fn is_forked() -> bool {
-    crate::job::process() != std::process::id()
+/// The status of a process that ends with ranks which have not ended.
+fn failing(status: c_int) -> c_int {
+    if status & 0xff == 0 { 1 } else { status }
 }
 
 unsafe extern "C-unwind" fn exit(status: c_int) -> ! {
@@ -99,7 +100,7 @@ unsafe extern "C-unwind" fn exit(status: c_int) -> ! {
             unsafe {
                 rank.handlers.run(status);
                 libc::fflush(std::ptr::null_mut());
-                libc::_exit(status)
+                libc::_exit(failing(status))
             }
         }
         // SAFETY: the caller's own call.
@@ -108,19 +109,26 @@ unsafe extern "C-unwind" fn exit(status: c_int) -> ! {
 }
 
 unsafe extern "C" fn exit_at_once(status: c_int) -> ! {
-    if let Some(rank) = current::rank()
-        && !is_forked()
-    {
-        say(&[
-            "mad: rank ",
-            &rank.number().to_string(),
-            " has called _exit(",
-            &status.to_string(),
-            "), which ends the process with all its ranks; exit() ends a rank alone\n",
-        ]);
-    }
+    let status = match current::rank().filter(|_| !is_forked()) {
+        Some(rank) => end_of_all(rank, "_exit", status),
+        None => status,
+    };
     // SAFETY: ends the process.
     unsafe { libc::_exit(status) }
+}
+
+/// Says that a rank ends the process; the process's status.
+fn end_of_all(rank: &Rank, call: &str, status: c_int) -> c_int {
+    say(&[
+        "mad: rank ",
+        &rank.number().to_string(),
+        " has called ",
+        call,
+        "(",
+        &status.to_string(),
+        "), which ends the process with all its ranks; exit() ends a rank alone\n",
+    ]);
+    failing(status)
 }
 
 unsafe extern "C" fn abort() -> ! {
@@ -144,6 +152,14 @@ unsafe extern "C-unwind" fn exit_quickly(status: c_int) -> ! {
             unsafe {
                 rank.quick_handlers.run(status);
                 rank.leave(status)
+            }
+        }
+        Some(rank) if !is_forked() => {
+            let status = end_of_all(rank, "quick_exit", status);
+            // SAFETY: ends the process; the caller's handlers run on its thread.
+            unsafe {
+                rank.quick_handlers.run(status);
+                libc::_exit(status)
             }
         }
         // SAFETY: the caller's own call.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use libc::{c_int, epoll_event, fd_set, nfds_t, pollfd, sigset_t, timespec, timeval};
 
 use super::blocking::blocking;
-use super::call::{Call, fail};
+use super::call::{Call, fail, waits_green};
 use super::sleep::duration;
 use super::wait_set;
 
@@ -100,7 +100,7 @@ fn errno() -> c_int {
 }
 
 unsafe extern "C-unwind" fn poll(fds: *mut pollfd, count: nfds_t, milliseconds: c_int) -> c_int {
-    if !marcel::is_green() {
+    if !waits_green() {
         // SAFETY: the caller's own call.
         return unsafe { libc::poll(fds, count, milliseconds) };
     }
@@ -127,7 +127,7 @@ unsafe extern "C-unwind" fn ppoll(
     time: *const timespec,
     mask: *const sigset_t,
 ) -> c_int {
-    if !marcel::is_green() || !mask.is_null() {
+    if !waits_green() || !mask.is_null() {
         let (fds, time, mask) = (fds as usize, time as usize, mask as usize);
         // SAFETY: the caller's own call. A mask holds for the thread that waits.
         return blocking(move || unsafe {
@@ -220,7 +220,7 @@ unsafe extern "C-unwind" fn select(
     except: *mut fd_set,
     time: *mut timeval,
 ) -> c_int {
-    if !marcel::is_green() {
+    if !waits_green() {
         // SAFETY: the caller's own call.
         return unsafe { libc::select(count, read, write, except, time) };
     }
@@ -257,7 +257,7 @@ unsafe extern "C-unwind" fn pselect(
     time: *const timespec,
     mask: *const sigset_t,
 ) -> c_int {
-    if !marcel::is_green() || !mask.is_null() {
+    if !waits_green() || !mask.is_null() {
         let [read, write, except] = [read as usize, write as usize, except as usize];
         let (time, mask) = (time as usize, mask as usize);
         // SAFETY: the caller's own call. A mask holds for the thread that waits.
@@ -287,7 +287,7 @@ unsafe extern "C-unwind" fn epoll_wait(
     most: c_int,
     milliseconds: c_int,
 ) -> c_int {
-    if !marcel::is_green() {
+    if !waits_green() {
         // SAFETY: the caller's own call.
         return unsafe { libc::epoll_wait(set, events, most, milliseconds) };
     }

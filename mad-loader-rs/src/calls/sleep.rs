@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use libc::{clockid_t, timespec};
 
-use super::call::{Call, fail};
+use super::call::{Call, fail, waits_green};
+use crate::job::is_child;
 
 pub(super) fn calls() -> [Call; 8] {
     [
@@ -21,7 +22,7 @@ pub(super) fn calls() -> [Call; 8] {
 }
 
 unsafe extern "C-unwind" fn sleep(seconds: c_uint) -> c_uint {
-    if marcel::is_green() {
+    if waits_green() {
         marcel::sleep(Duration::from_secs(seconds.into()));
         return 0;
     }
@@ -30,7 +31,7 @@ unsafe extern "C-unwind" fn sleep(seconds: c_uint) -> c_uint {
 }
 
 unsafe extern "C-unwind" fn usleep(microseconds: c_uint) -> c_int {
-    if marcel::is_green() {
+    if waits_green() {
         marcel::sleep(Duration::from_micros(microseconds.into()));
         return 0;
     }
@@ -39,7 +40,7 @@ unsafe extern "C-unwind" fn usleep(microseconds: c_uint) -> c_int {
 }
 
 unsafe extern "C-unwind" fn nanosleep(time: *const timespec, left: *mut timespec) -> c_int {
-    if marcel::is_green() {
+    if waits_green() {
         // SAFETY: the caller's argument.
         let Some(time) = (unsafe { duration(time) }) else {
             return fail(libc::EINVAL);
@@ -60,7 +61,7 @@ unsafe extern "C-unwind" fn clock_nanosleep(
     // Other clocks measure computing, or what cannot be slept on.
     let known =
         matches!(clock, libc::CLOCK_MONOTONIC | libc::CLOCK_REALTIME | libc::CLOCK_BOOTTIME);
-    if marcel::is_green() && known {
+    if waits_green() && known {
         // SAFETY: the caller's argument.
         let Some(time) = (unsafe { duration(time) }) else { return libc::EINVAL };
         let time =
@@ -83,7 +84,9 @@ unsafe extern "C-unwind" fn sleep_c11(time: *const timespec, left: *mut timespec
 }
 
 unsafe extern "C-unwind" fn sched_yield() -> c_int {
-    marcel::yield_now();
+    if !is_child() {
+        marcel::yield_now();
+    }
     0
 }
 

@@ -5,7 +5,7 @@ use std::io;
 use libc::{c_int, c_void, msghdr, size_t, sockaddr, socklen_t, ssize_t};
 
 use super::blocking::blocking;
-use super::call::{Call, check_room, fail};
+use super::call::{Call, check_room, fail, waits_green};
 use super::wait_set::{await_ready, is_blocking, time_limit, wait_one};
 
 pub(super) fn calls() -> [Call; 10] {
@@ -72,7 +72,7 @@ unsafe extern "C-unwind" fn recvfrom(
     from: *mut sockaddr,
     from_len: *mut socklen_t,
 ) -> ssize_t {
-    if !marcel::is_green() {
+    if !waits_green() {
         // SAFETY: the caller's own call.
         return unsafe { libc::recvfrom(fd, to, len, flags, from, from_len) };
     }
@@ -123,7 +123,7 @@ unsafe extern "C-unwind" fn recvfrom_checked(
 }
 
 unsafe extern "C-unwind" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
-    if !marcel::is_green() || flags & libc::MSG_WAITALL != 0 {
+    if !waits_green() || flags & libc::MSG_WAITALL != 0 {
         let message = message as usize;
         // SAFETY: the caller's own call.
         return blocking(move || unsafe { libc::recvmsg(fd, message as *mut _, flags) });
@@ -140,7 +140,7 @@ unsafe extern "C-unwind" fn send(
     len: size_t,
     flags: c_int,
 ) -> ssize_t {
-    if !marcel::is_green() {
+    if !waits_green() {
         // SAFETY: the caller's own call.
         return unsafe { libc::send(fd, from, len, flags) };
     }
@@ -184,7 +184,7 @@ unsafe extern "C-unwind" fn sendto(
     to: *const sockaddr,
     to_len: socklen_t,
 ) -> ssize_t {
-    if !marcel::is_green() {
+    if !waits_green() {
         // SAFETY: the caller's own call.
         return unsafe { libc::sendto(fd, from, len, flags, to, to_len) };
     }
@@ -217,7 +217,7 @@ unsafe extern "C-unwind" fn accept4(
     len: *mut socklen_t,
     flags: c_int,
 ) -> c_int {
-    if marcel::is_green() && !await_ready(fd, libc::POLLIN) {
+    if waits_green() && !await_ready(fd, libc::POLLIN) {
         return -1;
     }
     // SAFETY: the caller's own call.

@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_void};
 
 use libc::{pthread_attr_t, pthread_t};
 
-use super::call::Call;
+use super::call::{Call, waits_green};
 use crate::rank::Rank;
 use crate::rank::{Belongs, current};
 
@@ -67,7 +67,8 @@ unsafe extern "C" fn create(
 extern "C-unwind" fn begin(first: *mut c_void) -> *mut c_void {
     // SAFETY: `create` made it, for this thread.
     let First { rank, start, argument } = *unsafe { Box::from_raw(first.cast::<First>()) };
-    let _belongs = Belongs::to(rank, false);
+    // For good: destructors of the thread's values run after this, and may call MPI.
+    std::mem::forget(Belongs::to(rank, false));
     let _counted = Counted(rank);
     start(argument)
 }
@@ -81,7 +82,7 @@ impl Drop for Counted {
 }
 
 unsafe extern "C-unwind" fn join(thread: pthread_t, value: *mut *mut c_void) -> c_int {
-    if !marcel::is_green() {
+    if !waits_green() {
         // SAFETY: the caller's own call.
         return unsafe { libc::pthread_join(thread, value) };
     }

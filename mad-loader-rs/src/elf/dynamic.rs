@@ -24,6 +24,8 @@ const FINI_ARRAY_SIZE: u64 = 28;
 const FLAGS: u64 = 30;
 const PREINIT_ARRAY: u64 = 32;
 const PREINIT_ARRAY_SIZE: u64 = 33;
+const DEPENDENCY_AUDIT: u64 = 0x6fff_fefb;
+const AUDIT: u64 = 0x6fff_fefc;
 const FLAGS_1: u64 = 0x6fff_fffb;
 const HASH: u64 = 4;
 const RELATIVE: u64 = 36;
@@ -86,6 +88,7 @@ pub(crate) struct Dynamic {
     flags: u64,
     flags_1: u64,
     text_relocations: bool,
+    has_auditor: bool,
     /// File offset and number of the entries.
     entries: (u64, u64),
 }
@@ -126,6 +129,7 @@ impl Dynamic {
                 FINI_ARRAY => this.fini_array.address = value,
                 FINI_ARRAY_SIZE => this.fini_array.len = value,
                 TEXT_RELOCATIONS => this.text_relocations = true,
+                AUDIT | DEPENDENCY_AUDIT => this.has_auditor = true,
                 FLAGS => this.flags = value,
                 FLAGS_1 => this.flags_1 = value,
                 _ => {}
@@ -156,11 +160,12 @@ impl Dynamic {
             let at = offset + entry * 16;
             let (tag, value) = (bytes.u64(at)?, bytes.u64(at + 8)?);
             if tag == NULL {
-                break;
+                return Ok(entries);
             }
             entries.push((tag, value));
         }
-        Ok(entries)
+        // The dynamic linker would read on.
+        Err(Refusal::Damaged("its dynamic section has no end".into()))
     }
 
     /// Whether the linker made an executable: it then turned every model of thread-local access into local-exec.
@@ -171,6 +176,11 @@ impl Dynamic {
     /// Whether the file forbids `dlopen`.
     pub(crate) fn is_not_for_dlopen(&self) -> bool {
         self.flags_1 & FLAG_1_NO_OPEN != 0
+    }
+
+    /// Whether the dynamic linker is to run a library that watches it.
+    pub(crate) fn has_auditor(&self) -> bool {
+        self.has_auditor
     }
 
     pub(crate) fn has_text_relocations(&self) -> bool {

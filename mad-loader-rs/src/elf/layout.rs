@@ -45,14 +45,18 @@ impl Layout {
         Ok(layout)
     }
 
-    /// Segments in ascending order, apart from one another.
+    /// Segments in ascending order, on pages of their own: of two that share one, the later would hide the other's bytes.
+    /// One dynamic section: of two, the dynamic linker may read the other one.
     fn check_order(&self) -> Result<(), Refusal> {
         let mut end = 0;
         for load in self.loads() {
             if load.address < end {
                 return Err(Refusal::Damaged("its segments overlap, or are out of order".into()));
             }
-            end = load.address + load.in_memory;
+            end = (load.address + load.in_memory).next_multiple_of(segment::PAGE);
+        }
+        if self.segments.iter().filter(|segment| segment.kind == segment::DYNAMIC).count() > 1 {
+            return Err(Refusal::Damaged("it has several dynamic sections".into()));
         }
         Ok(())
     }

@@ -12,6 +12,7 @@ use crate::check::ALLOCATOR;
 use crate::elf::Elf;
 use crate::error::Error;
 use crate::linker::Object;
+use crate::lister::{self, LINKER};
 use crate::refusal::Refusal;
 
 /// A shared library that a program asks for, itself or through another library.
@@ -47,14 +48,15 @@ pub(crate) fn waits_without_locks(library: &Path) -> bool {
     file.starts_with(b"libstdc++.so.") || file.starts_with(b"libc++.so.")
 }
 
-/// The dynamic linker of programs that name none: its place is a part of the machine's binary interface.
-const LINKER: &str = "/lib64/ld-linux-x86-64.so.2";
-
-/// Asks the dynamic linker of `program` which libraries it would load, and from where.
+/// Asks the dynamic linker of `program` which libraries it would load, and from where. The program's code does not run.
+///
+/// # Errors
+/// Also when the program names another dynamic linker than [`check`](crate::check::check) lets it name.
 pub(crate) fn list(program: &Path, elf: &Elf) -> io::Result<Vec<Library>> {
     let linker = elf.interpreter.as_deref().unwrap_or(LINKER);
+    let run = lister::same_as(linker).ok_or(io::ErrorKind::NotFound)?;
     // As `ldd` does: its own option `--list` stops at the first library that it does not find.
-    let listing = Command::new(linker)
+    let listing = Command::new(run)
         .arg(program)
         .env("LD_TRACE_LOADED_OBJECTS", "1")
         .env_remove("LD_WARN")
@@ -71,10 +73,14 @@ pub(crate) fn list(program: &Path, elf: &Elf) -> io::Result<Vec<Library>> {
 }
 
 /// `NAME => PATH (ADDRESS)`, or `NAME => not found`, or `PATH (ADDRESS)` for a library that is asked for by its path, which
-/// is its name, too. The dynamic linker names itself, as `linker`, in the last way, and the kernel's object without a path.
+/// is its name, too. The dynamic linker names itself as `linker`, and the kernel's object without a path.
 fn read_line(line: &str, linker: &str) -> Option<Library> {
     let line = line.trim();
     if let Some((name, found)) = line.split_once(" => ") {
+        // It was run by another path than the program names.
+        if name == linker {
+            return None;
+        }
         let path = found.rsplit_once(" (").map(|(path, _)| PathBuf::from(path));
         return Some(Library { name: name.to_owned(), path });
     }
@@ -211,6 +217,7 @@ mod tests {
             ("\t./libx.so (0x00007f00)", library("./libx.so", "./libx.so")),
             ("\t/a (b)/libx.so (0x00007f00)", library("/a (b)/libx.so", "/a (b)/libx.so")),
             ("\t/lib64/ld-linux-x86-64.so.2 (0x00007f00)", None),
+            ("\t/lib64/ld-linux-x86-64.so.2 => /lib/ld-linux-x86-64.so.2 (0x00007f00)", None),
             ("\tlinux-vdso.so.1 (0x00007f00)", None),
             ("\tstatically linked", None),
         ] {

@@ -16,6 +16,7 @@ use crate::calls;
 use crate::check::check;
 use crate::elf::Elf;
 use crate::error::Error;
+use crate::file;
 use crate::job;
 use crate::linker::{self, Object};
 use crate::rank::{Part, Rank, current};
@@ -59,12 +60,13 @@ impl Program {
     /// or it cannot be copied.
     pub fn open_with_private(path: &Path, private: &[&str]) -> Result<Program, Error> {
         job::process();
-        marcel::diagnosis::name_faults(|| current::rank().map(Rank::label));
+        // SAFETY: the label reads a thread-local word and a string of a rank, which is kept for good.
+        unsafe { marcel::diagnosis::name_faults(|| current::rank().map(Rank::label)) };
         calls::watch_ends();
         let unreadable = |error| Error::Read(path.to_owned(), error);
         let refused = |refusal: Refusal| Error::Refused(path.to_owned(), refusal);
         let path = path.canonicalize().map_err(unreadable)?;
-        let contents = std::fs::read(&path).map_err(unreadable)?;
+        let contents = file::read(&path).map_err(unreadable)?;
         let elf = Elf::parse(&contents).map_err(refused)?;
         let references = elf.references(&contents).map_err(refused)?;
         check(&elf, &references, &contents).map_err(refused)?;

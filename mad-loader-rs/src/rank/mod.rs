@@ -38,6 +38,7 @@ pub(crate) use self::part::Part;
 use self::threads::Threads;
 pub(crate) use self::variables::{Variables, changed_environment};
 use crate::elf::Copied;
+use crate::say::flush_output;
 
 /// A copy of a program with variables of its own.
 #[derive(Debug)]
@@ -203,14 +204,14 @@ impl Rank {
         }
     }
 
-    /// Writes buffered output, and has [`Rank::run`] return `status`.
+    /// Writes what is buffered for the standard streams, and has [`Rank::run`] return `status`.
     ///
     /// # Safety
     /// As [`Rank::finish`].
     pub(crate) unsafe fn leave(&self, status: c_int) -> ! {
         // SAFETY: `enter` has saved its frame; the rest is the caller's promise.
         unsafe {
-            libc::fflush(std::ptr::null_mut());
+            flush_output();
             enter::leave(self.saved.load(Relaxed), status)
         }
     }

@@ -1,6 +1,8 @@
 /* How a rank ends: the first argument says. */
 #include <err.h>
+#include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +25,12 @@ static int deep(int n) {
 }
 
 static void *thread(void *code) { usleep(20000); exit((int)(long)code); }
+static void *quick_thread(void *code) { usleep(20000); quick_exit((int)(long)code); }
+static void *reader(void *unused) {
+    int ends[2];
+    char word[8];
+    return pipe(ends) ? 0 : fgets(word, sizeof word, fdopen(ends[0], "r"));
+}
 static void *other(void *word) { usleep(20000); say(word); return word; }
 
 int main(int argc, char **argv) {
@@ -42,6 +50,28 @@ int main(int argc, char **argv) {
         return strcmp(value, "joined");
     }
     if (!strcmp(way, "thread")) { pthread_create(&id, 0, thread, (void *)6); sleep(100); }
+    if (!strcmp(way, "thread well")) { pthread_create(&id, 0, thread, (void *)0); sleep(100); }
+    if (!strcmp(way, "quick thread")) { at_quick_exit(late); pthread_create(&id, 0, quick_thread, (void *)0); sleep(100); }
+    if (!strcmp(way, "_exit well")) _exit(0);
+    if (!strcmp(way, "reader")) { pthread_create(&id, 0, reader, 0); usleep(20000); return 0; }
+    if (!strcmp(way, "fork")) { /* what a child waits for concerns no rank */
+        int ends[2];
+        pid_t child, process = getpid();
+        if (atoi(argv[2]) > 0) {
+            for (int i = 0; i < 20; i++) usleep(20000);
+            return getpid() == process ? (say("once"), 0) : (say("in the child"), 9);
+        }
+        if (pipe(ends) || (child = fork()) == -1) return 8;
+        if (child == 0) {
+            struct pollfd one = {ends[0], POLLIN, 0};
+            usleep(100000);
+            poll(&one, 1, 100);
+            sched_yield();
+            _exit(waitpid(-1, 0, 0) == -1 ? 7 : 6);
+        }
+        int ended = -1;
+        return waitpid(child, &ended, 0) != child || !WIFEXITED(ended) || WEXITSTATUS(ended) != 7;
+    }
     if (!strcmp(way, "wide")) return atoi(argv[2]) ? 3 : 256;
     if (!strcmp(way, "_exit")) { atexit(handler); _exit(4); }
     if (!strcmp(way, "errx")) { atexit(handler); errx(9, "a word"); }

@@ -25,12 +25,10 @@ pub(crate) fn compile(folder: &Path, file: &str, flags: &[&str]) -> PathBuf {
     program
 }
 
-/// Runs the example `ranks`: `arguments` are its options, the program and the program's arguments.
+/// Runs the example `copies`, for two minutes at most: `arguments` are its options, the program and the program's arguments.
 #[allow(dead_code, reason = "not every test file uses it")]
 pub(crate) fn ranks(arguments: &[&str]) -> Output {
-    let mut command = Command::new(host());
-    command.args(arguments);
-    command.output().unwrap()
+    Command::new("timeout").arg("120").arg(host()).args(arguments).output().unwrap()
 }
 
 /// The host program that runs ranks.

@@ -114,19 +114,19 @@ mpi! {
     fn MPI_Type_set_attr(datatype: MPI_Datatype, type_keyval: c_int, attribute_val: *mut c_void) {
         let object = datatype::get(datatype)?;
         let keyval = keyval(type_keyval, Kind::Type)?;
-        object.attributes.set(datatype.0, keyval, attribute_val as usize)
+        object.attributes().set(datatype.0, keyval, attribute_val as usize)
     }
 
     fn MPI_Type_get_attr(
         datatype: MPI_Datatype, type_keyval: c_int, attribute_val: Out<usize>, flag: Out<c_int>,
     ) {
         let object = datatype::get(datatype)?;
-        let value = object.attributes.get(&keyval(type_keyval, Kind::Type)?);
+        let value = object.attributes().get(&keyval(type_keyval, Kind::Type)?);
         give(value, attribute_val, flag)
     }
 
     fn MPI_Type_delete_attr(datatype: MPI_Datatype, type_keyval: c_int) {
         let object = datatype::get(datatype)?;
-        object.attributes.delete(datatype.0, &keyval(type_keyval, Kind::Type)?)
+        object.attributes().delete(datatype.0, &keyval(type_keyval, Kind::Type)?)
     }
 }

@@ -1,17 +1,17 @@
 //! The buffers of buffered sends: those of the process, of a communicator, of a session.
 
-use core::ffi::c_void;
+use core::ffi::{c_int, c_void};
 
 use super::entry::mpi;
 use crate::abi::*;
-use crate::args::{Out, out};
+use crate::args::{Out, out, size_or_undefined};
 use crate::buffer::{Buffer, PROCESS, add_of_session};
 use crate::error::Fault;
 use crate::p2p::iflush;
 use crate::session;
 
-/// Detaches a buffer, and tells the program where it was.
-fn detach<N: TryFrom<usize>>(
+/// Detaches a buffer, and tells the program where it was; its size is `MPI_UNDEFINED` if there is no room for it.
+fn detach<N: TryFrom<usize> + From<c_int>>(
     buffer: &Buffer,
     address: Out<*mut c_void>,
     size: Out<N>,
@@ -20,10 +20,7 @@ fn detach<N: TryFrom<usize>>(
     size.check("size")?;
     let (at, len) = buffer.detach()?;
     out(address, "buffer_addr", at)?;
-    let why = "it does not fit: MPI_Buffer_detach_c has more room for it";
-    let known = N::try_from(len);
-    let known = known.map_err(|_| Fault::argument(MPI_ERR_VALUE_TOO_LARGE, "size", len, why))?;
-    out(size, "size", known)
+    size_or_undefined(size, len)
 }
 
 mpi! {

@@ -145,8 +145,7 @@ mpi! {
     fn MPI_Comm_disconnect(comm: InOut<MPI_Comm>) { end(comm, Comm::disconnect) }
 
     fn MPI_Comm_set_name(comm: MPI_Comm, comm_name: Text) on comm {
-        let name = comm_name.bytes_or(MPI_ERR_ARG, "comm_name")?;
-        comm.settings().name = name[..name.len().min(MPI_MAX_OBJECT_NAME as usize - 1)].to_vec();
+        comm.settings().name = comm_name.object_name("comm_name")?.to_vec();
         Ok(())
     }
 

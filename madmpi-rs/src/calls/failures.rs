@@ -81,7 +81,7 @@ mpi! {
     }
 
     fn MPIX_Comm_is_revoked(comm: MPI_Comm, flag: Out<c_int>) on comm {
-        out(flag, "flag", c_int::from(comm.is_revoked()))
+        out(flag, "flag", c_int::from(comm.was_said_to_be_revoked()))
     }
 
     fn MPIX_Comm_get_failed(comm: MPI_Comm, failedgrp: Out<MPI_Group>) on comm {

@@ -104,9 +104,10 @@ pub(super) struct Memory {
 /// The elements of a buffer.
 ///
 /// # Errors
-/// The count is negative, the type not committed, the address null.
+/// The count is negative, the type not committed, the address null or `MPI_IN_PLACE`.
 #[inline]
 pub(super) fn one(buffer: Choice) -> Result<Buffer, Fault> {
+    buffer.check_memory()?;
     if let Data::Whole(at, len) = buffer.data()? {
         return Ok(Buffer::Direct { at: at.expose_provenance(), len });
     }

@@ -9,8 +9,8 @@
 //! with `MPIX_ERR_PROC_FAILED_PENDING` and goes on.
 
 use core::ffi::c_int;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
 
 use newmad::Cause;
 use newmad::tolerance::{Agreement, Contribution, Decision};
@@ -202,6 +202,16 @@ impl Comm {
         self.tags.load(Ordering::Relaxed) == 0
     }
 
+    /// As [`Comm::is_revoked`], or a collective has failed with that already: where ranks share a process, it hears first.
+    pub(crate) fn was_said_to_be_revoked(&self) -> bool {
+        self.is_revoked() || self.groups().any(newmad::coll::Group::is_revoked)
+    }
+
+    /// Its groups for collectives, as far as they were made.
+    fn groups(&self) -> impl Iterator<Item = &newmad::coll::Group> {
+        [&self.collectives, &self.union, &self.checking].into_iter().filter_map(OnceLock::get)
+    }
+
     /// Revokes the communicator.
     pub(crate) fn revoke(&self) {
         self.session.revoke(self.key(), &self.processes());
@@ -213,9 +223,7 @@ impl Comm {
         self.session.ban_revoked(self.all());
         // A group that is being made sees the store above.
         let making = self.making.lock();
-        let kept = [&self.collectives, &self.union, &self.checking];
-        let kept = kept.into_iter().filter_map(|group| group.get());
-        kept.for_each(newmad::coll::Group::revoke);
+        self.groups().for_each(newmad::coll::Group::revoke);
         making.iter().for_each(Making::end);
     }
 

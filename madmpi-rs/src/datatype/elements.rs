@@ -80,12 +80,24 @@ impl Choice {
         get(if self.is_nothing() { MPI_BYTE } else { self.datatype })
     }
 
+    /// # Errors
+    /// It is `MPI_IN_PLACE`, which calls have looked for where it is allowed.
+    #[inline(always)]
+    pub(crate) fn check_memory(&self) -> Result<(), Fault> {
+        if !self.is_in_place() {
+            return Ok(());
+        }
+        let why = "it is not allowed as this argument";
+        Err(Fault::argument(MPI_ERR_BUFFER, "buffer", "MPI_IN_PLACE", why))
+    }
+
     /// The elements; their number and address are checked when they are used.
     ///
     /// # Errors
-    /// As [`Choice::datatype`].
+    /// As [`Choice::datatype`] and [`Choice::check_memory`].
     #[inline(always)]
     pub(crate) fn elements(&self) -> Result<Elements, Fault> {
+        self.check_memory()?;
         let datatype = self.datatype()?;
         Ok(Elements { at: self.at.expose_provenance(), count: self.count, datatype })
     }

@@ -122,6 +122,6 @@ pub(crate) fn remove(datatype: MPI_Datatype) -> Result<(), Fault> {
         let why = "predefined datatypes cannot be freed";
         return Err(Fault::handle(MPI_ERR_TYPE, "datatype", datatype.0, why));
     }
-    freed.attributes.delete_all(datatype.0)?;
+    freed.attributes().delete_all(datatype.0)?;
     TYPES.remove(datatype.0).map(drop).ok_or_else(|| bad(datatype))
 }

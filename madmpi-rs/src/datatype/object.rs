@@ -8,7 +8,15 @@ use super::rows::Row;
 use super::shape::Shape;
 use crate::abi::*;
 use crate::attribute::Attributes;
+use crate::per_rank::PerRank;
 use marcel::plumbing::KernelMutex;
+
+/// What a program says of a type.
+#[derive(Default)]
+struct Told {
+    name: KernelMutex<Option<Vec<u8>>>,
+    attributes: Attributes,
+}
 
 /// A datatype.
 pub(crate) struct Datatype {
@@ -22,8 +30,8 @@ pub(crate) struct Datatype {
     /// The row of a predefined type, named or looked up by its digits.
     pub(crate) row: Option<&'static Row>,
     shape: Arc<Shape>,
-    name: KernelMutex<Option<String>>,
-    pub(crate) attributes: Attributes,
+    /// Of a type that is there without being made, each rank's own: the ranks of a process share its handle.
+    told: PerRank<Told>,
     handle: OnceLock<MPI_Datatype>,
 }
 
@@ -39,8 +47,7 @@ impl Datatype {
             row,
             handle: shape.fixed.get().copied().map_or_else(OnceLock::new, OnceLock::from),
             shape,
-            name: KernelMutex::new(None),
-            attributes: Attributes::default(),
+            told: PerRank::new(Told::default(), Told::default),
         }
     }
 
@@ -115,17 +122,28 @@ impl Datatype {
         self.committed.store(true, Ordering::Relaxed);
     }
 
-    /// Its name, as the program set it or the standard has it.
-    pub(crate) fn name(&self) -> String {
-        let name = self.name.lock();
-        match (&*name, self.row) {
-            (Some(name), _) => name.clone(),
-            (None, Some(row)) if row.handle == self.handle() => row.name.to_owned(),
-            (None, _) => String::new(),
+    fn told(&self) -> &Told {
+        match self.shape.fixed.get() {
+            Some(_) => &self.told,
+            None => self.told.of(0),
         }
     }
 
-    pub(crate) fn set_name(&self, name: String) {
-        *self.name.lock() = Some(name);
+    pub(crate) fn attributes(&self) -> &Attributes {
+        &self.told().attributes
+    }
+
+    /// Its name, as the program set it or the standard has it.
+    pub(crate) fn name(&self) -> Vec<u8> {
+        let name = self.told().name.lock();
+        match (&*name, self.row) {
+            (Some(name), _) => name.clone(),
+            (None, Some(row)) if row.handle == self.handle() => row.name.into(),
+            (None, _) => Vec::new(),
+        }
+    }
+
+    pub(crate) fn set_name(&self, name: &[u8]) {
+        *self.told().name.lock() = Some(name.to_owned());
     }
 }

@@ -128,6 +128,7 @@ impl Runtime {
         let (jobs, inbox) = channel::unbounded::<Job>();
         let start = move || {
             let serve = move || {
+                newmad::raw::stand_aside();
                 while let Ok(job) = inbox.recv() {
                     spawn_or_run(job);
                 }
@@ -152,7 +153,11 @@ fn spawn_or_run(job: impl FnOnce() + Send + 'static) {
     // Who does not get a thread gets its function back.
     let job = Arc::new(KernelMutex::new(Some(job)));
     let theirs = job.clone();
-    if thread().spawn_detached(move || run(&theirs)).is_err() {
+    let start = move || {
+        newmad::raw::stand_aside();
+        run(&theirs);
+    };
+    if thread().spawn_detached(start).is_err() {
         run(&job);
     }
 }

@@ -8,13 +8,15 @@
 //! In each round every rank tells every aggregator which bytes of the round it has, as strips, with the data if it writes.
 //! The places of a view ascend with its data, so a round is a part of each rank's data.
 //!
-//! Ranks whose pieces are long, or lie apart from the others', access the file by themselves: all know the bounds of all.
-//! So do ranks that all have the file's pages in memory: a copy there is what an aggregator would do, without the messages.
+//! Ranks whose pieces are long, or lie apart from the others', access the file by themselves: all know the bounds of all,
+//! or know that all views have long pieces, and then exchange nothing. So do ranks that all have the file's pages in memory:
+//! a copy there is what an aggregator would do, without the messages.
 //!
 //! # Errors
-//! A rank whose arguments are wrong takes part without data; an aggregator that cannot write goes on without writing. At the
-//! end all learn who has failed, and fail with it: a rank that is told that its data are written can rely on it. If a rank
-//! dies, the collectives of the group fail at all others.
+//! Of ranks that access the file by themselves each learns of its own part. In two phases a rank whose arguments are wrong
+//! takes part without data; an aggregator that cannot write goes on without writing. At the end all learn who has failed, and
+//! fail with it: a rank that is told that its data are written can rely on it. If a rank dies, the collectives of the group
+//! fail at all others.
 //!
 //! An aggregator does not write what no rank has sent, not even with what was there.
 
@@ -23,7 +25,7 @@ use super::errors::{elsewhere, fault};
 use super::exchange::{Exchange, Letters, Turn};
 use super::hints::{Aggregate, Hints};
 use super::map::Extent;
-use super::mapped::{LONG, are_close};
+use super::mapped::are_close;
 use super::strips::{Covered, Strips};
 use super::transfer::{self, Buffer, Progress};
 use super::view::View;
@@ -104,8 +106,9 @@ struct Summary {
     class: u64,
     begin: u64,
     end: u64,
-    piece: u64,
     len: u64,
+    /// Its pieces are long.
+    long: bool,
     ascends: bool,
     /// Scattered accesses of the rank go by the file's pages.
     maps: bool,
@@ -113,7 +116,7 @@ struct Summary {
 
 impl Summary {
     fn is_empty(self) -> bool {
-        self.begin == self.end
+        self.len == 0
     }
 }
 
@@ -122,20 +125,23 @@ impl Summary {
 /// # Errors
 /// The fault of the arguments; another rank has failed, or has died.
 pub(super) fn access(part: &Part<'_>, bytes: Result<Buffer<'_>, Fault>) -> Result<u64, Fault> {
+    if part.view.long && part.hints.on(part.writes) == Aggregate::Automatic {
+        return part.by_itself(bytes?);
+    }
     let exchange = Exchange::new(&part.file.comm, part.turn)?;
     let (bytes, wrong) = match bytes {
         Ok(bytes) => (bytes, None),
         Err(fault) => (Buffer::none(part.writes), Some(fault)),
     };
     let own = part.summary(wrong.as_ref());
-    let flags = u64::from(own.ascends) | u64::from(own.maps) << 1;
-    let all = exchange.gather([own.class, own.begin, own.end, own.piece, own.len, flags])?;
-    let of = |&[class, begin, end, piece, len, flags]: &[u64; 6]| Summary {
+    let flags = u64::from(own.ascends) | u64::from(own.maps) << 1 | u64::from(own.long) << 2;
+    let all = exchange.gather([own.class, own.begin, own.end, own.len, flags])?;
+    let of = |&[class, begin, end, len, flags]: &[u64; 5]| Summary {
         class,
         begin,
         end,
-        piece,
         len,
+        long: flags & 4 != 0,
         ascends: flags & 1 != 0,
         maps: flags & 2 != 0,
     };
@@ -157,7 +163,7 @@ pub(super) fn access(part: &Part<'_>, bytes: Result<Buffer<'_>, Fault>) -> Resul
             }
         }
         _ if wrong.is_some() => Ok(0),
-        _ => part.file.transfer(part.view, part.position, bytes, (hints.sieve, part.atomic)),
+        _ => part.by_itself(bytes),
     };
     match wrong {
         Some(fault) => Err(fault),
@@ -167,37 +173,46 @@ pub(super) fn access(part: &Part<'_>, bytes: Result<Buffer<'_>, Fault>) -> Resul
 
 /// The bytes that all ranks access, if it is worth to bring them to aggregators.
 fn aggregate(all: &[Summary], writes: bool, hints: &Hints) -> Option<(u64, u64)> {
+    if !all.iter().all(|part| part.ascends) {
+        return None;
+    }
     let parts = || all.iter().filter(|part| !part.is_empty());
     let begin = parts().map(|part| part.begin).min()?;
     let end = parts().map(|part| part.end).max()?;
     let apart = || parts().zip(parts().skip(1)).all(|(part, next)| part.end <= next.begin);
-    let long = || parts().all(|part| part.piece >= LONG);
+    let long = || parts().all(|part| part.long);
     // A rank by itself: the kernel's copy is cheaper than messages.
     let close = || parts().all(|part| are_close(part.len, part.begin, part.end));
     let maps = || all.iter().all(|part| part.maps);
-    let worth = match if writes { hints.on_write } else { hints.on_read } {
+    let worth = match hints.on(writes) {
         Aggregate::Never => false,
         Aggregate::Always => true,
         Aggregate::Automatic => !apart() && !long() && !(close() && (!writes || maps())),
     };
-    (worth && all.iter().all(|part| part.ascends)).then_some((begin, end))
+    worth.then_some((begin, end))
 }
 
 impl Part<'_> {
+    /// The access of this rank's part, without the others.
+    fn by_itself(&self, bytes: Buffer<'_>) -> Result<u64, Fault> {
+        self.file.transfer(self.view, self.position, bytes, (self.hints.sieve, self.atomic))
+    }
+
     fn summary(&self, wrong: Option<&Fault>) -> Summary {
         let ends = || {
             let last = self.position + self.len.checked_sub(1)?;
             let place = |position| Some(self.view.map.place(position)? + self.view.disp);
-            Some((place(self.position)?, place(last)? + 1))
+            Some((place(self.position)?, place(last)? + 1, self.len))
         };
-        let (begin, end) = wrong.map_or_else(ends, |_| None).unwrap_or((0, 0));
+        let (begin, end, len) = wrong.map_or_else(ends, |_| None).unwrap_or((0, 0, 0));
         Summary {
             class: wrong.map_or(0, |fault| fault.class as u64),
             begin,
             end,
-            piece: self.view.map.piece(),
-            len: self.len,
-            ascends: self.view.map.ascends() || begin == end,
+            len,
+            long: self.view.map.is_long(),
+            // Where tiles interleave the last byte may lie before the first.
+            ascends: self.view.map.ascends() || len == 0,
             maps: self.file.mapped.may(self.writes),
         }
     }

@@ -156,37 +156,42 @@ pub(super) fn from_first(
     }
 }
 
+/// What each rank says, after a 0: fails at all if a rank has failed.
+///
+/// # Errors
+/// A rank has failed or died.
+pub(super) fn agree<const N: usize>(
+    comm: &Comm,
+    own: Result<[u64; N], Fault>,
+) -> Result<Vec<[u64; N]>, Fault> {
+    let words = own.as_ref().map_or_else(
+        |fault| std::array::from_fn(|place| if place == 0 { fault.class as u64 } else { 0 }),
+        |&words| words,
+    );
+    let all = Exchange::new(comm, Turn::Now)?.gather(words)?;
+    own?;
+    match all.iter().position(|words| words[0] != 0) {
+        Some(rank) => Err(elsewhere("the collective call", rank, all[rank][0])),
+        None => Ok(all),
+    }
+}
+
+/// # Errors
+/// The words differ.
+pub(super) fn check_same(what: &str, mut words: impl Iterator<Item = u64>) -> Result<(), Fault> {
+    let first = words.next();
+    if words.all(|word| Some(word) == first) {
+        return Ok(());
+    }
+    let why = "all ranks must give the same";
+    Err(Fault::argument(MPI_ERR_NOT_SAME, what, "not the same at all ranks", why))
+}
+
 /// Whether all ranks have the same word; fails at all if a rank has failed.
 ///
 /// # Errors
 /// The words differ; a rank has failed or died.
 pub(super) fn same(comm: &Comm, what: &str, own: Result<u64, Fault>) -> Result<(), Fault> {
-    let exchange = Exchange::new(comm, Turn::Now)?;
-    let words = match &own {
-        Ok(word) => [0, *word],
-        Err(fault) => [fault.class as u64, 0],
-    };
-    let all = exchange.gather(words)?;
-    own?;
-    if let Some(rank) = all.iter().position(|&[class, _]| class != 0) {
-        return Err(elsewhere("the collective call", rank, all[rank][0]));
-    }
-    if all.iter().any(|&[_, word]| word != all[0][1]) {
-        let why = "all ranks must give the same";
-        return Err(Fault::argument(MPI_ERR_NOT_SAME, what, "not the same at all ranks", why));
-    }
-    Ok(())
-}
-
-/// The words of the first rank.
-///
-/// # Errors
-/// A rank has failed or died.
-pub(super) fn words_of_first<const N: usize>(
-    comm: &Comm,
-    own: Result<[u64; N], Fault>,
-) -> Result<[u64; N], Fault> {
-    same(comm, "info", own.as_ref().map(|_| 0).map_err(Fault::clone))?;
-    let exchange = Exchange::new(comm, Turn::Now)?;
-    Ok(exchange.gather(own?)?[0])
+    let all = agree(comm, own.map(|word| [0, word]))?;
+    check_same(what, all.iter().map(|&[_, word]| word))
 }

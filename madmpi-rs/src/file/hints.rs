@@ -64,7 +64,7 @@ pub(super) struct Hints {
 }
 
 /// As many words tell them to others.
-pub(super) const WORDS: usize = 6;
+pub(super) const WORDS: usize = 7;
 /// No buffer is larger.
 const LARGEST: u64 = 1 << 30;
 
@@ -113,13 +113,19 @@ impl Hints {
         Ok(())
     }
 
+    /// What is to be done about aggregators.
+    pub(super) fn on(&self, writes: bool) -> Aggregate {
+        if writes { self.on_write } else { self.on_read }
+    }
+
+    /// As [`agree`](super::exchange::agree) wants them.
     pub(super) fn words(&self) -> [u64; WORDS] {
         let &Hints { buffer, aggregators, on_read, on_write, sieve, permissions } = self;
-        [buffer, aggregators, on_read.word(), on_write.word(), sieve, permissions.into()]
+        [0, buffer, aggregators, on_read.word(), on_write.word(), sieve, permissions.into()]
     }
 
     pub(super) fn of(
-        [buffer, aggregators, read, write, sieve, permissions]: [u64; WORDS],
+        [_, buffer, aggregators, read, write, sieve, permissions]: [u64; WORDS],
     ) -> Hints {
         let (on_read, on_write) = (Aggregate::of(read), Aggregate::of(write));
         Hints { buffer, aggregators, on_read, on_write, sieve, permissions: permissions as u32 }

@@ -14,6 +14,9 @@ use crate::abi::*;
 use crate::datatype::Datatype;
 use crate::error::Fault;
 
+/// Pieces that are longer on average are worth a system call each.
+const LONG: u64 = 64 << 10;
+
 /// Bytes of the file in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Extent {
@@ -129,6 +132,11 @@ impl Map {
     /// The average length of a run of bytes.
     pub(super) fn piece(&self) -> u64 {
         if self.is_row() { u64::MAX } else { self.size / self.runs.max(1) }
+    }
+
+    /// Whether pieces are worth a system call each.
+    pub(super) fn is_long(&self) -> bool {
+        self.piece() >= LONG
     }
 
     /// Whether all data lie in a row.

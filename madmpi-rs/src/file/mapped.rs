@@ -29,8 +29,6 @@ use super::map::Extent;
 use super::transfer::Buffer;
 use super::view::View;
 
-/// Pieces that are longer on average are worth a system call each.
-pub(super) const LONG: u64 = 64 << 10;
 /// Accesses of fewer bytes than this part of what they reach over leave alone what is between their pieces.
 const DENSE: u64 = 4;
 /// Fewer pieces are not worth a mapping.
@@ -119,8 +117,8 @@ pub(super) struct ByPages<'a> {
 impl ByPages<'_> {
     /// Accesses scattered bytes; whether it has. `false`: it is for system calls.
     pub(super) fn scattered(&self, bytes: &mut Buffer<'_>) -> bool {
-        let piece = self.view.map.piece();
-        let fits = piece < LONG && bytes.len() / piece.max(1) >= FEW;
+        let map = &self.view.map;
+        let fits = !map.is_long() && bytes.len() / map.piece().max(1) >= FEW;
         fits && self.access(bytes, marcel::is_green()).is_some()
     }
 

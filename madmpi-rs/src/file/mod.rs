@@ -18,7 +18,7 @@
 //!
 //! # Errors
 //! A call that needs all ranks fails at all of them, or says at each what failed there. Nothing is said to be written that
-//! the system has not taken. If a rank dies, collectives of the file fail with `MPI_ERR_PROC_ABORTED`.
+//! the system has not taken. If a rank dies, calls in which the ranks exchange something fail with `MPI_ERR_PROC_ABORTED`.
 //!
 //! | file | what |
 //! |---|---|

@@ -124,20 +124,20 @@ pub(crate) fn open(
     let comm = Ref::Shared(comm.hidden_twin()?);
     let group = Agreement::of_comm(&comm)?;
     let class_of = |wrong: Option<&Fault>| wrong.map_or(0, |fault| fault.class as u64);
-    // Whose arguments are wrong; whether all have the same mode; the hints of the first.
-    let mut words = [0; WORDS + 2];
-    words[..2].copy_from_slice(&[class_of(wanted.as_ref().err()), amode as u64]);
-    words[2..].copy_from_slice(&hints.words());
+    // Whose arguments are wrong; the hints of the first; whether all have the same mode.
+    let mut words = [0; WORDS + 1];
+    words[..WORDS].copy_from_slice(&hints.words());
+    (words[0], words[WORDS]) = (class_of(wanted.as_ref().err()), amode as u64);
     let [all, _] = group.gather(words)?;
     let path = wanted?;
     if let Some(rank) = all.iter().position(|words| words[0] != 0) {
         return Err(elsewhere("MPI_File_open", rank, all[rank][0]));
     }
-    if all.iter().any(|words| words[1] != all[0][1]) {
+    if all.iter().any(|words| words[WORDS] != all[0][WORDS]) {
         let why = "all ranks open a file in the same mode";
         return Err(Fault::argument(MPI_ERR_NOT_SAME, "amode", amode, why));
     }
-    hints = Hints::of(std::array::from_fn(|index| all[0][index + 2]));
+    hints = Hints::of(std::array::from_fn(|index| all[0][index]));
     // The first rank creates the file, the others find it.
     let what = format!("opening {}", path.display());
     let mut own = None;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::File;
-use super::exchange::{from_first, same, words_of_first};
+use super::exchange::{agree, check_same, from_first, same};
 use super::representation::Representation;
 use super::view::View;
 use crate::abi::*;
@@ -176,17 +176,16 @@ impl File {
         let view = self.new_view(disp, etype, filetype, representation);
         let mut hints = self.hints();
         let view = hints.take(info).and(view);
-        same(
-            &self.comm,
-            "etype's extent",
-            view.as_ref().map(|view| view.unit).map_err(Fault::clone),
-        )?;
         let name = representation
             .iter()
             .fold(5381u64, |sum, &byte| sum.wrapping_mul(33).wrapping_add(byte.into()));
-        same(&self.comm, "datarep", Ok(name))?;
-        let view = view?;
-        let first = words_of_first(&self.comm, Ok(hints.words()))?;
+        let said = view.as_ref().map(|view| [0, view.unit, name, view.long.into()]);
+        let all = agree(&self.comm, said.map_err(Fault::clone))?;
+        check_same("etype's extent", all.iter().map(|&[_, unit, ..]| unit))?;
+        check_same("datarep", all.iter().map(|&[_, _, name, _]| name))?;
+        let long = all.iter().all(|&[.., long]| long != 0);
+        let view = View { long, ..view? };
+        let first = agree(&self.comm, Ok(hints.words()))?[0];
         self.settings().hints = super::hints::Hints::of(first);
         *self.pointer.lock() = 0;
         *self.view.lock() = Arc::new(view);

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use super::File;
-use super::exchange::{same, words_of_first};
+use super::exchange::{agree, same};
 use super::hints::Hints;
 use crate::abi::*;
 use crate::error::Fault;
@@ -16,8 +16,8 @@ impl File {
     pub(crate) fn set_info(&self, info: MPI_Info) -> Result<(), Fault> {
         let mut hints = self.hints();
         let taken = hints.take(info);
-        let first = words_of_first(&self.comm, taken.map(|()| hints.words()))?;
-        self.settings().hints = Hints::of(first);
+        let all = agree(&self.comm, taken.map(|()| hints.words()))?;
+        self.settings().hints = Hints::of(all[0]);
         Ok(())
     }
 

@@ -16,6 +16,8 @@ pub(super) struct View {
     pub(super) map: Map,
     /// Bytes of an etype in the file.
     pub(super) unit: u64,
+    /// The pieces of its data in the file are long; of a file's view: those of all ranks' views are.
+    pub(super) long: bool,
 }
 
 impl View {
@@ -32,6 +34,7 @@ impl View {
             representation: Representation::Native,
             map: Map::row(),
             unit: 1,
+            long: true,
         })
     }
 
@@ -60,7 +63,8 @@ impl View {
             let why = format!("it consists of etypes, which have {unit}");
             return Err(Fault::argument(MPI_ERR_ARG, "filetype", value, &why));
         }
-        Ok(View { disp, etype, filetype, representation, map, unit })
+        let long = map.is_long();
+        Ok(View { disp, etype, filetype, representation, map, unit, long })
     }
 
     /// The bytes of the file that hold `len` bytes of data from a position on.

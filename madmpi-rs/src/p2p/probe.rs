@@ -7,6 +7,7 @@ use crate::abi::*;
 use crate::comm::Comm;
 use crate::datatype::Choice;
 use crate::error::Fault;
+use crate::failure::has_left;
 use crate::handle::{Ref, Table};
 use crate::per_rank;
 use crate::request::{self, PROC_NULL};
@@ -66,6 +67,13 @@ pub(crate) fn probe(comm: &Ref<Comm>, source: c_int, tag: c_int) -> Result<MPI_S
     })
 }
 
+/// What a look has found: nothing, if the sender has left the job in order.
+fn unless_it_has_left<T>(
+    found: Result<Option<T>, newmad::Error>,
+) -> Result<Option<T>, newmad::Error> {
+    found.or_else(|error| if has_left(&error) { Ok(None) } else { Err(error) })
+}
+
 /// Looks for a message that could be received.
 pub(crate) fn iprobe(
     comm: &Ref<Comm>,
@@ -74,7 +82,7 @@ pub(crate) fn iprobe(
 ) -> Result<Option<MPI_Status>, Fault> {
     Ok(match comm.origin(source, tag)? {
         Some((from, tag)) => {
-            let found = comm.session.iprobe(from, tag)?;
+            let found = unless_it_has_left(comm.session.iprobe(from, tag))?;
             if found.is_none() {
                 per_rank::give_way();
             }
@@ -109,7 +117,7 @@ pub(crate) fn improbe(
     let Some((from, tag)) = comm.origin(source, tag)? else {
         return Ok(Some((MPI_MESSAGE_NO_PROC, MPI_Status::NO_PROC)));
     };
-    let Some(message) = comm.session.improbe(from, tag)? else {
+    let Some(message) = unless_it_has_left(comm.session.improbe(from, tag))? else {
         per_rank::give_way();
         return Ok(None);
     };

@@ -1,12 +1,18 @@
 //! Cancelling and freeing requests.
 
+use std::sync::Arc;
+
+use newmad::raw::RawRequest;
+
 use super::orphans;
 use super::outcome::Outcome;
-use super::state::Work;
-use super::table::{self, PROC_NULL, SENT};
+use super::state::{Message, Work};
+use super::table::{self, PROC_NULL, SENT, SlotGuard};
 use super::take::{Taken, take_from};
 use crate::abi::*;
 use crate::error::Fault;
+use crate::per_rank::per_rank;
+use crate::under_way::UnderWay;
 
 /// Cancels a receive that nothing has matched, or a send that is neither gone nor matched. The send's receiver says
 /// whether: this does not wait for it.
@@ -17,11 +23,16 @@ pub(crate) fn cancel(request: MPI_Request) -> Result<(), Fault> {
     if matches!(request, SENT | PROC_NULL) {
         return Ok(());
     }
-    let locked = table::get(request)?;
+    let mut locked = table::get(request)?;
     let operation = match &locked.work {
         Work::Message(message) => {
             match message.receives {
-                true => drop(locked.raw.cancel()),
+                true => {
+                    locked.raw.cancel();
+                    if locked.is_left_alone() {
+                        locked.work = Work::Over(Outcome::cancelled());
+                    }
+                }
                 false => locked.raw.take_back(),
             }
             return Ok(());
@@ -44,11 +55,12 @@ pub(crate) fn free(request: MPI_Request) -> Result<Option<Fault>, Fault> {
     if matches!(request, SENT | PROC_NULL) {
         return Ok(None);
     }
-    let mut locked = table::get(request)?;
-    if let Work::Idle = locked.work {
+    let locked = table::get(request)?;
+    if matches!(locked.work, Work::Idle) || locked.is_left_alone() {
         locked.free();
         return Ok(None);
     }
+    let Some(mut locked) = let_go(locked) else { return Ok(None) };
     locked.freed = true;
     Ok(match take_from(locked, &mut { request })? {
         Taken::Pending => {
@@ -56,6 +68,45 @@ pub(crate) fn free(request: MPI_Request) -> Result<Option<Fault>, Fault> {
             None
         }
         Taken::Over(Outcome { fault, .. }) => fault,
-        Taken::Inactive => None,
+        Taken::Inactive | Taken::Alone => None,
     })
+}
+
+per_rank! {
+    /// Messages that the program has freed.
+    static FREED: UnderWay = UnderWay::new();
+}
+
+/// The session is closed: what came of freed receives is in the program's memory when this returns.
+pub(crate) fn finish_freed(session: &newmad::Session) {
+    FREED.close(session);
+}
+
+/// Lets a message that is under way go on by itself: what comes is in the program's memory when it has come, not when somebody
+/// looks. Returns the slot of anything else, and of a message that another thread waits for.
+fn let_go(mut slot: SlotGuard) -> Option<SlotGuard> {
+    if !matches!(slot.work, Work::Message(_)) || slot.is_over() {
+        return Some(slot);
+    }
+    let raw = match Arc::try_unwrap(std::mem::replace(&mut slot.raw, Arc::new(RawRequest::idle())))
+    {
+        Ok(raw) => raw,
+        Err(shared) => {
+            slot.raw = shared;
+            return Some(slot);
+        }
+    };
+    if let Work::Message(message) = std::mem::replace(&mut slot.work, Work::Free) {
+        let Message { data, receives, comm, .. } = message;
+        let freed: &'static UnderWay = &FREED;
+        freed.begins();
+        raw.on_done(move |result| {
+            let result = result.map(|(_, status)| status);
+            // Nobody is left to hear of a fault.
+            drop(Outcome::of_message(result, receives, &data, &comm));
+            freed.ends();
+        });
+    }
+    slot.free();
+    None
 }

@@ -40,7 +40,7 @@ mod table;
 mod take;
 mod wait;
 
-pub(crate) use cancel::{cancel, free};
+pub(crate) use cancel::{cancel, finish_freed, free};
 pub(crate) use create::{new_message, new_operation, new_persistent, new_persistent_operation};
 pub(crate) use messages::{Messages, StatusOf};
 pub(crate) use operation::{Operation, complete};

@@ -27,6 +27,12 @@ impl Outcome {
         self.fault.map_or(Ok(()), Err)
     }
 
+    pub(crate) fn cancelled() -> Outcome {
+        let mut status = MPI_Status::EMPTY;
+        status.set_cancelled(true);
+        Outcome { status, fault: None }
+    }
+
     pub(crate) fn failed(fault: Fault) -> Outcome {
         Outcome { status: MPI_Status::EMPTY, fault: Some(fault) }
     }
@@ -54,10 +60,7 @@ impl Outcome {
     fn of_error(error: newmad::Error, data: &Data, comm: &Ref<Comm>) -> Outcome {
         let mut status = MPI_Status::EMPTY;
         match error {
-            newmad::Error::Cancelled => {
-                status.set_cancelled(true);
-                return Outcome { status, fault: None };
-            }
+            newmad::Error::Cancelled => return Outcome::cancelled(),
             newmad::Error::Truncated { from, tag, capacity, .. } => {
                 // SAFETY: as above; the memory is full.
                 unsafe { data.unpack(capacity) };

@@ -7,7 +7,7 @@ use marcel::plumbing::budget;
 use super::outcome::Outcome;
 use super::state::Work;
 use super::table::{Freed, get};
-use super::take::{Taken, take, take_at_once, without_slot};
+use super::take::{Taken, take, take_alone, take_at_once, without_slot};
 use super::wait::{self, Waiter};
 use crate::abi::*;
 use crate::error::Fault;
@@ -39,7 +39,11 @@ fn any_active(requests: &[MPI_Request]) -> Result<bool, Fault> {
 }
 
 fn is_over(request: MPI_Request) -> Result<bool, Fault> {
-    Ok(without_slot(request).is_some() || get(request)?.is_due())
+    if without_slot(request).is_some() {
+        return Ok(true);
+    }
+    let slot = get(request)?;
+    Ok(slot.is_due() && !slot.is_left_alone())
 }
 
 /// Checks that every handle stands for a request.
@@ -82,7 +86,7 @@ fn take_any(requests: &mut [MPI_Request]) -> Result<Any, Fault> {
     for (index, request) in requests.iter_mut().enumerate() {
         match take(request)? {
             Taken::Over(outcome) => return Ok(Any::Over(index, outcome)),
-            Taken::Pending => found = Any::Pending,
+            Taken::Pending | Taken::Alone => found = Any::Pending,
             Taken::Inactive => {}
         }
     }
@@ -95,30 +99,42 @@ fn take_some(requests: &mut [MPI_Request]) -> Result<Option<Vec<(usize, Outcome)
     for (index, request) in requests.iter_mut().enumerate() {
         match take(request)? {
             Taken::Over(outcome) => all.push((index, outcome)),
-            Taken::Pending => active = true,
+            Taken::Pending | Taken::Alone => active = true,
             Taken::Inactive => {}
         }
     }
     Ok((active || !all.is_empty()).then_some(all))
 }
 
-/// Waits until one of the pending requests is over.
-fn wait_for_one(requests: &[MPI_Request]) -> Result<(), Fault> {
-    let mut waiters = Vec::with_capacity(requests.len());
-    for &request in requests {
-        if without_slot(request).is_some() || matches!(get(request)?.work, Work::Idle) {
+/// Waits until one of the pending requests is over. If nothing will come for any of them, the outcome of the first.
+fn wait_for_one(requests: &mut [MPI_Request]) -> Result<Option<(usize, Outcome)>, Fault> {
+    let (mut waiters, mut alone) = (Vec::with_capacity(requests.len()), None);
+    for (index, &request) in requests.iter().enumerate() {
+        if without_slot(request).is_some() {
             continue;
         }
+        let slot = get(request)?;
+        if let Work::Idle = slot.work {
+            continue;
+        }
+        if slot.is_left_alone() {
+            alone.get_or_insert(index);
+            continue;
+        }
+        drop(slot);
         match Waiter::new(request)? {
             Some(one) => waiters.push(one),
-            None => return Ok(()),
+            None => return Ok(None),
         }
+    }
+    if let Some(index) = alone.filter(|_| waiters.is_empty()) {
+        return Ok(Some((index, take_alone(&mut requests[index])?)));
     }
     while !waiters.is_empty() && !waiters.iter().any(Waiter::is_over) {
         let mut all: Vec<_> = waiters.iter().map(Waiter::awaited).collect();
         newmad::wait_any(&mut all);
     }
-    Ok(())
+    Ok(None)
 }
 
 /// How often a wait for short messages polls before it prepares to wait.
@@ -148,6 +164,7 @@ pub(crate) fn take_all(
             match take(&mut requests[at]) {
                 Ok(Taken::Inactive) => break Outcome::EMPTY,
                 Ok(Taken::Over(outcome)) => break outcome,
+                Ok(Taken::Alone) => break take_alone(&mut requests[at])?,
                 Ok(Taken::Pending) if polls < POLLS && is_short(requests[at])? => {
                     polls += 1;
                     wait::poll()?;
@@ -211,7 +228,11 @@ pub(crate) fn wait_any(requests: &mut [MPI_Request]) -> Result<Any, Fault> {
     budget::spend();
     loop {
         match take_any(requests)? {
-            Any::Pending => wait_for_one(requests)?,
+            Any::Pending => {
+                if let Some((index, outcome)) = wait_for_one(requests)? {
+                    return Ok(Any::Over(index, outcome));
+                }
+            }
             found => return Ok(found),
         }
     }
@@ -228,7 +249,11 @@ pub(crate) fn wait_some(
 ) -> Result<Option<Vec<(usize, Outcome)>>, Fault> {
     loop {
         match take_some(requests)? {
-            Some(some) if some.is_empty() => wait_for_one(requests)?,
+            Some(some) if some.is_empty() => {
+                if let Some(one) = wait_for_one(requests)? {
+                    return Ok(Some(vec![one]));
+                }
+            }
             found => return Ok(found),
         }
     }

@@ -11,6 +11,7 @@ use crate::abi::*;
 use crate::comm::Comm;
 use crate::datatype::{Data, Described, Elements};
 use crate::error::Fault;
+use crate::failure::has_left;
 use crate::handle::Ref;
 use crate::message::{Route, send_at_once};
 
@@ -150,6 +151,15 @@ impl State {
             Work::Message(_) => self.raw.is_over(),
             Work::Other(other) => other.is_over(),
         }
+    }
+
+    /// Whether it is a receive that has ended because its sender has left the job in order: nothing will come. That is an error
+    /// for who waits for it, and for nobody else: the program may cancel or free it as long as it likes.
+    pub(super) fn is_left_alone(&self) -> bool {
+        let Work::Message(Message { receives: true, .. }) = self.work else { return false };
+        // Most have got their message, which is found out in fewer steps.
+        self.raw.received().is_none()
+            && matches!(self.raw.result(), Some(Err(error)) if has_left(&error))
     }
 
     /// Whether the program is to hear of it now: it is over, or it waits for any rank and one has failed.

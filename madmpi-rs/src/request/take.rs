@@ -14,6 +14,8 @@ pub(super) enum Taken {
     /// The handle is null, or the request was not started.
     Inactive,
     Pending,
+    /// It is over without a message, and nothing was taken: see [`State::is_left_alone`].
+    Alone,
     Over(Outcome),
 }
 
@@ -63,13 +65,25 @@ pub(super) fn take_at_once(
     Some(status)
 }
 
+/// Takes the outcome of a request that is over although no message has come.
+///
+/// # Errors
+/// The handle stands for no request.
+#[cold]
+pub(super) fn take_alone(request: &mut MPI_Request) -> Result<Outcome, Fault> {
+    Ok(match take_over(table::get(*request)?, request)? {
+        Taken::Over(outcome) => outcome,
+        _ => Outcome::EMPTY,
+    })
+}
+
 /// Takes the outcome of the request in a slot, if it is over. Unless the request is persistent, the slot becomes free
 /// and the handle null.
 ///
 /// # Errors
 /// None; what fails is in the outcome.
 #[inline]
-pub(super) fn take_from(mut slot: SlotGuard, request: &mut MPI_Request) -> Result<Taken, Fault> {
+pub(super) fn take_from(slot: SlotGuard, request: &mut MPI_Request) -> Result<Taken, Fault> {
     if let Work::Idle = slot.work {
         return Ok(Taken::Inactive);
     }
@@ -77,6 +91,18 @@ pub(super) fn take_from(mut slot: SlotGuard, request: &mut MPI_Request) -> Resul
         // Of a request that fails so, the handle stays.
         return Ok(alarmed(&slot).map_or(Taken::Pending, Taken::Over));
     }
+    if slot.is_left_alone() && !slot.freed {
+        return Ok(Taken::Alone);
+    }
+    take_over(slot, request)
+}
+
+/// Takes the outcome of the request in a slot, which is over.
+///
+/// # Errors
+/// None; what fails is in the outcome.
+#[inline]
+fn take_over(mut slot: SlotGuard, request: &mut MPI_Request) -> Result<Taken, Fault> {
     let freed = slot.freed;
     let ended = slot.again.is_none() || freed;
     // A message is looked at where it is: to move it out of the slot costs more.
@@ -131,7 +157,7 @@ pub(crate) fn peek(request: MPI_Request) -> Result<Option<Outcome>, Fault> {
         None => {}
     }
     let mut slot = table::get(request)?;
-    if !slot.is_over() {
+    if !slot.is_over() || slot.is_left_alone() {
         return Ok(alarmed(&slot));
     }
     let state = &mut *slot;

@@ -11,7 +11,7 @@ use super::orphans;
 use super::outcome::Outcome;
 use super::state::{State, Work};
 use super::table::{self, SlotGuard};
-use super::take::{Taken, take, take_at_once};
+use super::take::{Taken, take, take_alone, take_at_once};
 use crate::abi::*;
 use crate::error::Fault;
 use crate::{job, per_rank};
@@ -116,6 +116,7 @@ pub(crate) fn wait(request: &mut MPI_Request) -> Result<Outcome, Fault> {
         match take(request)? {
             Taken::Inactive => return Ok(Outcome::EMPTY),
             Taken::Over(outcome) => return Ok(outcome),
+            Taken::Alone => return take_alone(request),
             Taken::Pending => {
                 if let Some(waiting) = Waiter::new(*request)? {
                     waiting.wait();
@@ -132,14 +133,14 @@ pub(crate) fn wait(request: &mut MPI_Request) -> Result<Outcome, Fault> {
 #[inline]
 pub(crate) fn test(request: &mut MPI_Request) -> Result<Option<Outcome>, Fault> {
     let mut found = take(request)?;
-    if let Taken::Pending = found {
+    if matches!(found, Taken::Pending | Taken::Alone) {
         poll()?;
         found = take(request)?;
     }
     match found {
         Taken::Inactive => Ok(Some(Outcome::EMPTY)),
         Taken::Over(outcome) => Ok(Some(outcome)),
-        Taken::Pending => {
+        Taken::Pending | Taken::Alone => {
             on_failed_test(*request);
             Ok(None)
         }

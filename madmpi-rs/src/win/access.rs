@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use newmad::raw::Awaited;
 
-use super::remote::{Access, Fetch};
+use super::layout::{Packed, packed};
+use super::pending::Access;
+use super::remote::Fetch;
 use super::target::{Target, basic, origin, same_length};
 use super::update::{Place, Update};
 use super::{Reach, Win, direct, foreign, layout};
@@ -14,7 +16,7 @@ use crate::error::Fault;
 use crate::op::{self, Accumulator};
 use crate::request::{Operation, Outcome};
 
-pub(crate) use super::remote::Pending;
+pub(crate) use super::pending::Pending;
 pub(crate) use super::target::{Accumulation, Where};
 
 /// The request of the program for an access. Its faults go to the window's error handler.
@@ -40,32 +42,6 @@ impl Operation for AccessRequest {
 
 /// Bytes for an operator that does not look at its operand.
 static UNUSED: [u8; 64] = [0; 64];
-
-/// Packed elements of the origin: in place, if they lie in a row.
-enum Packed<'a> {
-    Row(&'a [u8]),
-    Copy(Box<[u8]>),
-}
-
-impl std::ops::Deref for Packed<'_> {
-    type Target = [u8];
-    fn deref(&self) -> &[u8] {
-        match self {
-            Packed::Row(bytes) => bytes,
-            Packed::Copy(bytes) => bytes,
-        }
-    }
-}
-
-#[inline]
-fn packed(elements: &Elements) -> Result<Packed<'_>, Fault> {
-    if !elements.datatype.contiguous || elements.len() == 0 {
-        return elements.packed().map(Packed::Copy);
-    }
-    // SAFETY: the elements are readable, by the invariant of their type, and left alone during the call.
-    let row = unsafe { std::slice::from_raw_parts(elements.address().cast(), elements.len()) };
-    Ok(Packed::Row(row))
-}
 
 /// Has `fill` fill packed elements, which are then at the origin: in place, if they lie in a row.
 #[inline]

@@ -91,7 +91,12 @@ pub(crate) fn start(win: &Win, group: &Arc<Group>, assert: c_int) -> Result<(), 
     let ranks = ranks(win, group)?;
     win.epochs.check_start()?;
     if assert & MPI_MODE_NOCHECK == 0 {
-        settle(await_all(win, &ranks, POST)?)?;
+        let posted = settle(await_all(win, &ranks, POST)?);
+        if posted.is_err() {
+            // Those that live have posted, and wait for the end of these accesses, which do not begin.
+            let _ = tell(win, &ranks, COMPLETE);
+        }
+        posted?;
     }
     win.epochs.start(ranks);
     Ok(())

@@ -4,6 +4,7 @@
 use core::ffi::c_int;
 use std::os::fd::AsRawFd;
 use std::sync::OnceLock;
+use std::sync::atomic::AtomicU32;
 
 use marcel::plumbing::KernelMutex;
 
@@ -162,6 +163,7 @@ pub(crate) fn create(comm: &Comm, wanted: &Wanted) -> Result<MPI_Win, Fault> {
         attributes: Attributes::default(),
         settings: KernelMutex::new(settings),
         epochs,
+        calls: AtomicU32::new(0),
         exposure: KernelMutex::new(None),
         shown,
     })
@@ -258,10 +260,11 @@ pub(crate) fn free(win: &Win) -> Result<(), Fault> {
     let flushed = win.remote().map_or(Ok(()), |remote| remote.flush(&win.everyone));
     let met = win.comm.coll_group()?.barrier().wait();
     if let Ok(remote) = win.remote() {
-        if met.is_err() {
-            remote.service.close();
+        match met {
+            Ok(()) => remote.service.stop(),
+            // Members that could not be waited for may still ask: they are answered.
+            Err(_) => remote.service.close(),
         }
-        remote.service.stop();
     }
     met?;
     flushed

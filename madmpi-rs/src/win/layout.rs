@@ -1,7 +1,10 @@
 //! Where the bytes of an access lie at the target, for a process that does not have the datatype: runs at absolute
 //! addresses, in the order of the packed data.
 
-use crate::datatype::Datatype;
+use smallvec::{SmallVec, smallvec};
+
+use crate::datatype::{Datatype, Elements};
+use crate::error::Fault;
 
 /// `count` runs of `len` bytes, `stride` apart. Also how a message describes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,10 +15,14 @@ pub(super) struct Run {
     pub(super) len: usize,
 }
 
+/// Most accesses have one.
+pub(super) type Runs = SmallVec<[Run; 1]>;
+pub(super) type Pieces = SmallVec<[Piece; 1]>;
+
 /// A part of the packed data, with its runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Piece {
-    pub(super) runs: Vec<Run>,
+    pub(super) runs: Runs,
     /// Where it begins in the packed data.
     pub(super) begin: usize,
     pub(super) len: usize,
@@ -55,11 +62,11 @@ impl Run {
 }
 
 /// The runs of elements at an address.
-pub(super) fn runs(datatype: &Datatype, count: usize, at: usize) -> Vec<Run> {
+pub(super) fn runs(datatype: &Datatype, count: usize, at: usize) -> Runs {
     if datatype.contiguous {
-        return vec![Run::whole(at, datatype.size * count)];
+        return smallvec![Run::whole(at, datatype.size * count)];
     }
-    let mut runs: Vec<Run> = Vec::new();
+    let mut runs = Runs::new();
     datatype.shape().part.flat.strips(count, datatype.extent, usize::MAX, |strip| {
         let begin = at.wrapping_add_signed(strip.at);
         let run = match strip.stride == strip.len as isize {
@@ -77,10 +84,17 @@ pub(super) fn runs(datatype: &Datatype, count: usize, at: usize) -> Vec<Run> {
 }
 
 /// Cuts runs into pieces of at most `bytes` bytes, a multiple of `unit`, and at most `most` runs.
-pub(super) fn pieces(runs: Vec<Run>, bytes: usize, most: usize, unit: usize) -> Vec<Piece> {
+pub(super) fn pieces(mut runs: Runs, bytes: usize, most: usize, unit: usize) -> Pieces {
     let bytes = (bytes / unit).max(1) * unit;
-    let mut rest: Vec<Run> = runs.into_iter().rev().filter(|run| run.bytes() > 0).collect();
-    let (mut all, mut piece) = (Vec::new(), Piece::default());
+    runs.retain(|run| run.bytes() > 0);
+    if let [run] = runs[..]
+        && run.bytes() <= bytes
+    {
+        return smallvec![Piece { runs, begin: 0, len: run.bytes() }];
+    }
+    runs.reverse();
+    let mut rest = runs;
+    let (mut all, mut piece) = (Pieces::new(), Piece::default());
     while let Some(run) = rest.pop() {
         // A piece that may take no more runs ends where an element ends.
         let full = piece.runs.len() >= most && piece.len.is_multiple_of(unit);
@@ -106,6 +120,34 @@ pub(super) fn pieces(runs: Vec<Run>, bytes: usize, most: usize, unit: usize) -> 
         all.push(piece);
     }
     all
+}
+
+/// Packed elements of the origin: in place, if they lie in a row.
+pub(super) enum Packed<'a> {
+    Row(&'a [u8]),
+    Copy(Box<[u8]>),
+}
+
+impl std::ops::Deref for Packed<'_> {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        match self {
+            Packed::Row(bytes) => bytes,
+            Packed::Copy(bytes) => bytes,
+        }
+    }
+}
+
+/// # Errors
+/// There is no memory for a copy.
+#[inline]
+pub(super) fn packed(elements: &Elements) -> Result<Packed<'_>, Fault> {
+    if !elements.datatype.contiguous || elements.len() == 0 {
+        return elements.packed().map(Packed::Copy);
+    }
+    // SAFETY: the elements are readable, by the invariant of their type, and left alone during the call.
+    let row = unsafe { std::slice::from_raw_parts(elements.address().cast(), elements.len()) };
+    Ok(Packed::Row(row))
 }
 
 /// Copies the bytes of runs together.
@@ -155,7 +197,7 @@ mod tests {
             bytes in 1..100usize,
             most in 1..6usize,
         ) {
-            let runs: Vec<Run> = runs
+            let runs: Runs = runs
                 .into_iter()
                 .map(|(at, stride, count, len)| Run { at: at + 1000, stride, count, len: len * unit })
                 .collect();

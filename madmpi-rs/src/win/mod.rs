@@ -20,7 +20,7 @@
 //!
 //! # Completion
 //! An access by memory is over when its call returns. So is, at the origin, an access by messages whose data are in the
-//! request. An access with messages of its own is a [`remote::Access`]. A flush waits for those accesses and then asks the
+//! request. An access with messages of its own is a [`pending::Access`]. A flush waits for those accesses and then asks the
 //! target, which answers when all earlier requests are done.
 //!
 //! # Ends
@@ -37,7 +37,8 @@
 //! | `create`, `attributes` | making and freeing windows; what the program may ask of one |
 //! | `access`, `target` | put, get and accumulations; the elements that they name at the target |
 //! | `direct` | the short way of the commonest accesses |
-//! | `remote`, `wire`, `service`, `lock_queue` | accesses by messages: the origin's side, requests, the target's side, its lock |
+//! | `remote`, `outgoing`, `pending` | accesses by messages, the origin's side: what they are made of, requests and answers on their way, what is awaited |
+//! | `wire`, `service`, `lock_queue` | the form of messages; the target's side; its lock |
 //! | `update`, `layout`, `foreign`, `memory` | updates; runs of bytes; memory of other processes; memory that is shown |
 //! | `epoch`, `sync`, `active` | which accesses are allowed; fences, locks and flushes; epochs of groups |
 //! | `segment`, `processes` | memory that members share with its locks (`newmad::plumbing::shared_locks`), and who is alive |
@@ -52,6 +53,8 @@ mod foreign;
 mod layout;
 mod lock_queue;
 mod memory;
+mod outgoing;
+mod pending;
 mod processes;
 mod remote;
 mod segment;
@@ -62,6 +65,7 @@ mod update;
 pub(crate) mod wire;
 
 use core::ffi::c_int;
+use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, MutexGuard, OnceLock};
 
 use marcel::plumbing::KernelMutex;
@@ -95,6 +99,8 @@ pub(crate) struct Win {
     pub(crate) attributes: Attributes,
     settings: KernelMutex<Settings>,
     epochs: Epochs,
+    /// Calls that have waited for nothing.
+    calls: AtomicU32,
     exposure: KernelMutex<Option<Exposure>>,
     /// The memory that the program has shown, if the window is reached without messages.
     shown: Exposed,

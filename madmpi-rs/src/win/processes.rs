@@ -90,6 +90,9 @@ fn open(pid: u64) -> Option<OwnedFd> {
     (pid != 0 && fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
 
+/// So many descriptors are looked at together: fewer than a process may have open, which is the most that the kernel takes.
+const TOGETHER: usize = 64;
+
 /// Whether the processes of these `pidfd`s have ended.
 fn have_ended<'a>(fds: impl Iterator<Item = Option<&'a OwnedFd>>) -> Vec<bool> {
     let entry = |fd: Option<&OwnedFd>| libc::pollfd {
@@ -98,8 +101,10 @@ fn have_ended<'a>(fds: impl Iterator<Item = Option<&'a OwnedFd>>) -> Vec<bool> {
         revents: 0,
     };
     let mut polled: Vec<libc::pollfd> = fds.map(entry).collect();
-    // SAFETY: the array has so many entries. If the call fails, they say that no process has ended.
-    unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, 0) };
+    for polled in polled.chunks_mut(TOGETHER) {
+        // SAFETY: the array has so many entries. If the call fails, they say that no process has ended.
+        unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, 0) };
+    }
     polled.into_iter().map(|entry| entry.revents != 0).collect()
 }
 
@@ -152,6 +157,19 @@ mod tests {
     #[test]
     fn a_process_that_has_ended_is_found_before_its_parent_asks() {
         let (mut child, processes) = watched();
+        kill(&mut child, &processes);
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn an_end_is_found_among_more_members_than_files_may_be_open() {
+        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: the room is there.
+        assert_eq!(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) }, 0);
+        let members = limit.rlim_cur.min(1 << 20) as usize + 1;
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let pid = u64::from(child.id());
+        let processes = Processes::new(std::iter::repeat_n(0, members).chain([pid]));
         kill(&mut child, &processes);
         child.wait().unwrap();
     }

@@ -4,34 +4,33 @@
 //! |---|---|
 //! | short put, or one that goes to many places | requests with the data |
 //! | long put | a request, and the data |
-//! | get, and accumulations that fetch | requests, and a reply to each |
+//! | get, and accumulations that fetch | requests, whose answers are the data; a long one has a message of its own |
 //! | accumulation | requests with the data, in the order of the elements |
 //!
-//! An access with messages of its own is an [`Access`]. Callbacks count its messages, and the last one unpacks. So an access
-//! ends without a call of the program's, and both the program's request and a flush can wait for it.
+//! When requests go, and how answers come, is [`outgoing`](super::outgoing)'s. An access that is not over with its call is an
+//! [`Access`].
 
+use core::ffi::c_int;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use marcel::plumbing::KernelMutex;
 use newmad::SendOptions;
-use newmad::raw::{Awaited, Memory};
-use pioman::Completion;
+use newmad::raw::Memory;
+use smallvec::SmallVec;
 
-use super::layout::{self, Piece, Run};
+use super::layout::{self, Piece, Pieces, Runs, packed};
 use super::memory::{Allocated, Exposed};
+use super::outgoing::{Answer, Outgoing, Told};
+use super::pending::{Access, Into, Pending, await_all, outcome};
 use super::service::Service;
 use super::update::Update;
-use super::wire::{self, DATA, Kind, RELEASE, REPLY, REQUEST, Request};
+use super::wire::{self, CLASS, DATA, Kind, RELEASE, REPLY, Request, SHORT};
 use crate::abi::*;
 use crate::comm::Comm;
-use crate::datatype::{Data, Elements};
+use crate::datatype::Elements;
 use crate::error::Fault;
-use crate::request::{Operation, Outcome};
 
-/// Puts up to this length are in the request.
-const SHORT: usize = 4096;
-/// After so many requests without a reply the origin waits for the target.
+/// So many accesses that are over are remembered for the next flush.
 const MOST: usize = 1024;
 
 /// See the module.
@@ -39,58 +38,22 @@ pub(super) struct Remote {
     /// The window's own.
     comm: Arc<Comm>,
     pub(super) service: Arc<Service>,
-    numbers: AtomicU32,
-    members: Box<[Outgoing]>,
+    members: Box<[Member]>,
 }
 
 /// A member, and what this process has asked it for.
-struct Outgoing {
-    /// Its rank in newmad's session.
-    process: u32,
+struct Member {
+    requests: Outgoing,
     /// Accesses under way, or over.
     accesses: KernelMutex<Vec<Arc<Access>>>,
-    /// Requests without a reply since the last flush.
-    unanswered: AtomicUsize,
     /// Held by a flush until the target has answered, so that a second one waits for what the first one waits for.
     flushing: marcel::sync::Mutex<()>,
 }
 
-impl Outgoing {
-    fn new(process: u32) -> Outgoing {
-        Outgoing {
-            process,
-            accesses: KernelMutex::default(),
-            unanswered: AtomicUsize::new(0),
-            flushing: marcel::sync::Mutex::new(()),
-        }
+impl Member {
+    fn process(&self) -> u32 {
+        self.requests.process
     }
-}
-
-/// The access that a call has started and not finished. `None`: it is over.
-pub(crate) type Pending = Option<Arc<Access>>;
-
-/// Data that come back, and their place.
-enum Into {
-    /// Data of a message, in place or through its copy.
-    Data(Data),
-    /// Packed elements, in several messages.
-    Room(Box<[u8]>, Elements),
-}
-
-/// An access under way.
-pub(crate) struct Access {
-    session: newmad::Session,
-    state: KernelMutex<State>,
-    /// For the program's request.
-    done: Completion,
-    /// For a flush.
-    flushed: Completion,
-}
-
-struct State {
-    left: usize,
-    fault: Option<Fault>,
-    into: Into,
 }
 
 /// An accumulation.
@@ -103,105 +66,45 @@ pub(super) struct Fetch<'a> {
     pub(super) result: Option<Elements>,
 }
 
-impl Access {
-    fn new(session: &newmad::Session, messages: usize, into: Into) -> Arc<Access> {
-        Arc::new(Access {
-            session: session.clone(),
-            state: KernelMutex::new(State { left: messages, fault: None, into }),
-            done: Completion::new(),
-            flushed: Completion::new(),
-        })
-    }
-
-    /// The room of what comes in several messages; the memory of one.
-    fn memory(&self) -> Memory {
-        match &mut self.state.lock().into {
-            Into::Data(data) => data.memory(),
-            Into::Room(room, _) => Memory::Whole(room.as_mut_ptr(), room.len()),
-        }
-    }
-
-    /// A message is over: of `expected` bytes, if it is a reply.
-    fn over(&self, result: Result<usize, newmad::Error>, expected: Option<usize>) {
-        let fault = match result {
-            Ok(len) if expected.is_none_or(|expected| len == expected) => None,
-            Ok(_) => Some(Fault::new(
-                MPI_ERR_RMA_RANGE,
-                "the target has no such memory in the window, or does not attach it any more",
-            )),
-            Err(error) => Some(error.into()),
-        };
-        let last = {
-            let mut state = self.state.lock();
-            state.left -= 1;
-            if state.fault.is_none() {
-                state.fault = fault;
-            }
-            let last = state.left == 0;
-            if last && state.fault.is_none() {
-                match &state.into {
-                    // SAFETY: the program leaves the elements to the access; all has come.
-                    Into::Data(data) => unsafe { data.unpack(data.len()) },
-                    Into::Room(room, elements) => elements.unpack_from(room),
-                }
-            }
-            last
-        };
-        if last {
-            self.done.complete();
-            self.flushed.complete();
-        }
-    }
-
-    fn fault(&self) -> Option<Fault> {
-        self.state.lock().fault.clone()
-    }
-}
-
-impl Operation for Access {
-    fn awaited(&self) -> Option<Awaited<'_>> {
-        self.session.awaited(&self.done).pending()
-    }
-
-    fn outcome(&self) -> Outcome {
-        self.fault().map_or(Outcome::EMPTY, Outcome::failed)
-    }
-}
-
 impl Remote {
     /// Begins to serve.
     pub(super) fn new(comm: &Arc<Comm>, exposed: Exposed, memory: Option<Allocated>) -> Remote {
-        let members = comm.group.members().iter().map(|&process| Outgoing::new(process)).collect();
+        let member = |&process: &u32| Member {
+            requests: Outgoing::new(comm, process),
+            accesses: KernelMutex::default(),
+            flushing: marcel::sync::Mutex::new(()),
+        };
+        let members = comm.group.members().iter().map(member).collect();
         let service = Service::start(comm, exposed, memory);
-        Remote { comm: comm.clone(), service, numbers: AtomicU32::new(0), members }
+        Remote { comm: comm.clone(), service, members }
     }
 
-    /// A number for the messages that belong to a request.
-    fn number(&self) -> u32 {
-        self.numbers.fetch_add(1, Ordering::Relaxed) % DATA
-    }
-
-    fn send(&self, rank: usize, tag: u64, bytes: Vec<u8>) -> Result<(), Fault> {
-        Ok(self.comm.session.send_and_leave(self.members[rank].process, tag, bytes)?)
-    }
-
-    /// Sends a request; waits for the target first, if that is far behind.
-    fn ask(&self, rank: usize, request: &Request<'_>) -> Result<(), Fault> {
-        let unanswered = &self.members[rank].unanswered;
-        if unanswered.load(Ordering::Relaxed) >= MOST {
+    /// Asks a member, `now` or with what is asked for later; waits for it first, if it is far behind.
+    fn ask(
+        &self,
+        rank: usize,
+        request: &Request<'_>,
+        now: bool,
+        answer: Option<Answer>,
+    ) -> Result<(), Fault> {
+        let requests = &self.members[rank].requests;
+        while requests.is_far_ahead() {
             self.flush(&[rank])?;
         }
-        self.send(rank, self.comm.internal_tag(REQUEST), request.encode())?;
-        // Only now: the flush of another thread that counts it is behind it on its way.
-        unanswered.fetch_add(1, Ordering::Relaxed);
-        Ok(())
+        requests.ask(request, now, answer)
+    }
+
+    /// Adds a request without an answer to what waits to go to a member; false if there is no room, or the member is far behind.
+    #[inline]
+    pub(super) fn add(&self, rank: usize, request: &Request<'_>) -> bool {
+        self.members[rank].requests.add(request)
     }
 
     /// Remembers an access for the next flush; returns it for the program's request.
     fn keep(&self, rank: usize, access: Arc<Access>, request: bool) -> Pending {
         let mut accesses = self.members[rank].accesses.lock();
         if accesses.len() > MOST {
-            accesses.retain(|access| !access.flushed.is_done() || access.fault().is_some());
+            accesses.retain(|access| !access.is_flushed() || access.fault().is_some());
         }
         accesses.push(access.clone());
         request.then_some(access)
@@ -211,29 +114,29 @@ impl Remote {
     pub(super) fn put(
         &self,
         rank: usize,
-        runs: Vec<Run>,
+        runs: Runs,
         from: Elements,
         request: bool,
     ) -> Result<Pending, Fault> {
         let len = from.len();
         if len <= SHORT || runs.len() > wire::RUNS {
-            let bytes = from.packed()?;
+            let bytes = packed(&from)?;
             for piece in layout::pieces(runs, wire::BYTES, wire::RUNS, 1) {
                 let data = &bytes[piece.begin..][..piece.len];
-                self.ask(rank, &Request::of(Kind::Put, 0, piece, data))?;
+                self.ask(rank, &Request::of(Kind::Put, 0, piece, data), false, None)?;
             }
             return Ok(None);
         }
-        let (number, data) = (self.number(), from.outgoing()?);
+        let (number, data) = (self.members[rank].requests.number(), from.outgoing()?);
         let access = Access::new(&self.comm.session, 1, Into::Data(data));
         // SAFETY: the program leaves the elements to the access, which keeps the list of pieces or the copy.
         let memory = unsafe { access.memory().trusted() };
         let piece = Piece { runs, begin: 0, len };
-        self.ask(rank, &Request::of(Kind::PutLong, number, piece, &[]))?;
-        let (tag, process) = (self.comm.internal_tag(DATA | number), self.members[rank].process);
+        self.ask(rank, &Request::of(Kind::PutLong, number, piece, &[]), true, None)?;
+        let (tag, process) = (self.comm.internal_tag(DATA | number), self.members[rank].process());
         let sent = self.comm.session.isend_with(process, tag, memory, SendOptions::new())?;
         let pending = self.keep(rank, access.clone(), request);
-        sent.on_done(move |sent| access.sent(sent.map(drop)));
+        sent.on_done(move |sent| access.over(sent.map(drop).map_err(Fault::from)));
         Ok(pending)
     }
 
@@ -241,7 +144,7 @@ impl Remote {
     pub(super) fn get(
         &self,
         rank: usize,
-        runs: Vec<Run>,
+        runs: Runs,
         into: Elements,
         request: bool,
     ) -> Result<Pending, Fault> {
@@ -254,7 +157,7 @@ impl Remote {
     fn fetch<'a>(
         &self,
         rank: usize,
-        pieces: Vec<Piece>,
+        pieces: Pieces,
         into: Elements,
         request: bool,
         ask: impl Fn(u32, Piece) -> Request<'a>,
@@ -262,30 +165,40 @@ impl Remote {
         if pieces.is_empty() {
             return Ok(None);
         }
+        let requests = &self.members[rank].requests;
         let count = pieces.len();
-        let into = match count {
-            1 => Into::Data(into.data()?),
+        let into = match &pieces[..] {
+            [piece] if piece.len > SHORT => Into::Data(into.data()?),
             _ => Into::Room(vec![0; into.len()].into(), into),
         };
         let access = Access::new(&self.comm.session, count, into);
         let memory = access.memory();
-        let process = self.members[rank].process;
         for piece in pieces {
-            let (number, len) = (self.number(), piece.len);
+            let (begin, len) = (piece.begin, piece.len);
+            if len <= SHORT {
+                let answer = Answer { access: access.clone(), begin, len };
+                self.ask(rank, &ask(0, piece), request, Some(answer))?;
+                continue;
+            }
             let memory = match memory {
-                Memory::Whole(at, _) if count > 1 => {
-                    Memory::Whole(at.wrapping_add(piece.begin), len)
-                }
+                Memory::Whole(at, _) if count > 1 => Memory::Whole(at.wrapping_add(begin), len),
                 whole => whole,
             };
             // SAFETY: the program leaves the elements to the access, which keeps the list of pieces, or the room.
             let memory = unsafe { memory.trusted() };
-            let tag = self.comm.internal_tag(REPLY | number);
+            let number = requests.number();
+            let (process, tag) = (requests.process, self.comm.internal_tag(REPLY | number));
             let options = newmad::RecvOptions::new();
             let receive = self.comm.session.irecv_with(process, tag, memory, options)?;
             let over = access.clone();
-            receive.on_done(move |came| over.over(came.map(|(_, status)| status.len), Some(len)));
-            self.ask(rank, &ask(number, piece))?;
+            receive.on_done(move |came| {
+                over.over(match came {
+                    Ok((_, status)) if status.len == len => Ok(()),
+                    Ok(_) => outcome(MPI_ERR_RMA_RANGE),
+                    Err(error) => Err(error.into()),
+                });
+            });
+            self.ask(rank, &ask(number, piece), request, None)?;
         }
         Ok(self.keep(rank, access, request))
     }
@@ -294,7 +207,7 @@ impl Remote {
     pub(super) fn update(
         &self,
         rank: usize,
-        runs: Vec<Run>,
+        runs: Runs,
         fetch: Fetch<'_>,
         request: bool,
     ) -> Result<Pending, Fault> {
@@ -319,20 +232,24 @@ impl Remote {
             Some(result) => self.fetch(rank, pieces, result, request, ask),
             None => {
                 for piece in pieces {
-                    self.ask(rank, &ask(0, piece))?;
+                    self.ask(rank, &ask(0, piece), false, None)?;
                 }
                 Ok(None)
             }
         }
     }
 
-    /// Waits until accesses to members are over at this process.
+    /// Waits until accesses to members are over at this process. What waits here goes.
     ///
     /// # Errors
-    /// One has failed.
+    /// One has failed; a member has died.
     pub(super) fn flush_local(&self, ranks: &[usize]) -> Result<(), Fault> {
         let _alone = self.alone(ranks);
-        self.await_accesses(ranks)
+        let accesses = self.accesses(ranks);
+        let send = |&rank: &usize| self.members[rank].requests.send();
+        // Others are looked after all the same.
+        let sent = ranks.iter().map(send).fold(Ok(()), Result::and);
+        sent.and(await_all(accesses))
     }
 
     /// Keeps flushes of other threads out. Ranks are in ascending order, so threads do not wait for each other.
@@ -340,17 +257,11 @@ impl Remote {
         ranks.iter().map(|&rank| self.members[rank].flushing.lock()).collect()
     }
 
-    fn await_accesses(&self, ranks: &[usize]) -> Result<(), Fault> {
-        let mut fault = None;
-        for &rank in ranks {
-            for access in std::mem::take(&mut *self.members[rank].accesses.lock()) {
-                while let Some(awaited) = access.session.awaited(&access.flushed).pending() {
-                    awaited.wait();
-                }
-                fault = fault.or(access.fault());
-            }
-        }
-        fault.map_or(Ok(()), Err)
+    /// What a flush waits for. Taken before it sends what waits: an access of another thread's that comes later may wait for that
+    /// thread's flush, which waits for this one.
+    fn accesses(&self, ranks: &[usize]) -> Vec<Arc<Access>> {
+        let take = |&rank: &usize| std::mem::take(&mut *self.members[rank].accesses.lock());
+        ranks.iter().flat_map(take).collect()
     }
 
     /// Waits until accesses to members are over everywhere.
@@ -358,30 +269,33 @@ impl Remote {
     /// # Errors
     /// One has failed; a member has died.
     pub(super) fn flush(&self, ranks: &[usize]) -> Result<(), Fault> {
-        let session = &self.comm.session;
         let _alone = self.alone(ranks);
-        let mut result = self.await_accesses(ranks);
-        let mut replies = Vec::new();
+        let mut accesses = self.accesses(ranks);
+        let (mut answers, mut result) = (SmallVec::<[_; 1]>::new(), Ok(()));
         for &rank in ranks {
-            if self.members[rank].unanswered.swap(0, Ordering::Relaxed) == 0 {
-                continue;
+            // The others are flushed all the same.
+            match self.members[rank].requests.flush() {
+                Ok(Told::Anyhow) => {}
+                Ok(Told::Answer(number)) => answers.push((rank, number)),
+                Ok(Told::Access(access)) => accesses.push(access),
+                Err(fault) => result = result.and(Err(fault)),
             }
-            let (number, process) = (self.number(), self.members[rank].process);
-            replies.push(session.irecv(
-                process,
-                self.comm.internal_tag(REPLY | number),
-                vec![0; 8],
-            )?);
-            let bytes = Request::bare(Kind::Flush, number).encode();
-            // Waited for, so that no strategy holds it for what may follow.
-            let sent = session.send(process, self.comm.internal_tag(REQUEST), &bytes);
-            // The others are flushed all the same; the receive from a member that has died ends, too.
-            result = result.and(sent.map_err(Fault::from));
         }
-        for reply in replies {
-            result = result.and(status_of(reply));
+        for (rank, number) in answers {
+            result = result.and(self.answer(rank, number));
         }
-        result
+        result.and(await_all(accesses))
+    }
+
+    /// Waits for the answer of a member to a flush.
+    ///
+    /// # Errors
+    /// What it says; the member has died.
+    fn answer(&self, rank: usize, number: u32) -> Result<(), Fault> {
+        let (process, tag) = (self.members[rank].process(), self.comm.internal_tag(REPLY | number));
+        let mut class = [0; CLASS];
+        self.comm.session.recv(process, tag, &mut class)?;
+        outcome(c_int::from_ne_bytes(class))
     }
 
     /// Waits for the locks of members.
@@ -402,7 +316,7 @@ impl Remote {
         }
         let mut granted = Vec::with_capacity(asked.len());
         for (rank, reply) in asked {
-            let status = status_of(reply);
+            let status = granted_by(reply);
             if status.is_ok() {
                 granted.push(rank);
             }
@@ -417,12 +331,12 @@ impl Remote {
 
     /// Returns the receive of the answer.
     fn ask_for_lock(&self, rank: usize, exclusive: bool) -> Result<newmad::Request, Fault> {
-        let (number, process) = (self.number(), self.members[rank].process);
+        let requests = &self.members[rank].requests;
+        let (number, process) = (requests.number(), requests.process);
         let tag = self.comm.internal_tag(REPLY | number);
-        let reply = self.comm.session.irecv(process, tag, vec![0; 8])?;
+        let reply = self.comm.session.irecv(process, tag, vec![0; CLASS])?;
         let bare = Request::bare(Kind::Lock, number);
-        let request = Request { operator: exclusive.into(), ..bare };
-        self.send(rank, self.comm.internal_tag(REQUEST), request.encode())?;
+        self.ask(rank, &Request { operator: exclusive.into(), ..bare }, true, None)?;
         Ok(reply)
     }
 
@@ -431,29 +345,13 @@ impl Remote {
     /// # Errors
     /// It has died.
     pub(super) fn unlock(&self, rank: usize) -> Result<(), Fault> {
-        self.send(rank, self.comm.internal_tag(RELEASE), Vec::new())
+        let (session, tag) = (&self.comm.session, self.comm.internal_tag(RELEASE));
+        Ok(session.send_and_leave(self.members[rank].process(), tag, Vec::new())?)
     }
 }
 
-impl Access {
-    fn sent(&self, result: Result<(), newmad::Error>) {
-        self.over(result.map(|()| 0), None);
-    }
-}
-
-/// The target's answer to a flush, or to a request for the lock.
-fn status_of(reply: newmad::Request) -> Result<(), Fault> {
+/// The target's answer to a request for the lock.
+fn granted_by(reply: newmad::Request) -> Result<(), Fault> {
     let (bytes, _) = reply.wait()?;
-    match bytes.try_into().map_or(0, u64::from_ne_bytes) as i32 {
-        MPI_SUCCESS => Ok(()),
-        MPI_ERR_PROC_ABORTED => {
-            Err(Fault::new(MPI_ERR_PROC_ABORTED, "a process that held the lock has died"))
-        }
-        MPI_ERR_RMA_RANGE => {
-            let text =
-                "an access named memory of the target that is not in the window, or not attached";
-            Err(Fault::new(MPI_ERR_RMA_RANGE, text))
-        }
-        class => Err(Fault::new(class, "the target could not do what it was asked for")),
-    }
+    outcome(bytes.try_into().map_or(MPI_ERR_INTERN, c_int::from_ne_bytes))
 }

@@ -3,7 +3,7 @@
 //! One receive from any member is posted at a time. Its callback runs where newmad finds the message: in a call of the
 //! program's, or on the kernel thread of the library that sleeps until something comes. It does what is asked, and posts
 //! the receive again. So requests are done one after the other, those of one origin in their order, and no core is used
-//! while none comes.
+//! while none comes. A message may hold several.
 //!
 //! Data of long puts come in messages of their own, into the window's memory. A flush is answered when the origin's are
 //! all there.
@@ -14,27 +14,24 @@
 use core::ffi::c_int;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use marcel::plumbing::KernelMutex;
 use newmad::raw::{Memory, Trusted};
 use newmad::{SendOptions, Status};
-use pioman::Completion;
 
 use super::layout::{self, Run};
 use super::lock_queue::{LockQueue, Waiter};
 use super::memory::{Allocated, Exposed};
 use super::segment::Locks;
 use super::update::{Place, Update};
-use super::wire::{DATA, Kind, LONGEST, RELEASE, REPLY, REQUEST, Request};
+use super::wire::{self, CLASS, DATA, Kind, LONGEST, RELEASE, REPLY, REQUEST, Request, SHORT};
 use crate::abi::*;
 use crate::comm::Comm;
 use crate::datatype::rows::ROWS;
 use crate::error::Fault;
 use crate::op::{self, Accumulator};
-
-/// Replies up to this length are copies, which the program's next store does not change.
-const SHORT: usize = 4096;
+use crate::under_way::UnderWay;
 
 type Received = Result<(Vec<u8>, Status), newmad::Error>;
 
@@ -51,10 +48,8 @@ pub(super) struct Service {
     /// Whether requests still reach the memory. Held while one is done.
     open: KernelMutex<bool>,
     origins: KernelMutex<HashMap<u32, Origin>>,
-    /// Messages under way from and to the window's memory, and one for the window until it is closed.
-    under_way: AtomicUsize,
-    /// There are none, and no more come.
-    idle: Completion,
+    /// Messages from and to the window's memory.
+    under_way: UnderWay,
     queue: KernelMutex<LockQueue>,
     /// The window's memory, if the library has allocated it: messages that are under way keep it.
     _memory: Option<Allocated>,
@@ -65,8 +60,8 @@ pub(super) struct Service {
 struct Origin {
     /// Messages of data that have not come.
     coming: usize,
-    /// Numbers of flushes that wait for them.
-    flushes: Vec<u32>,
+    /// Flushes that wait for them: the number of the answers, and those before the flush's own.
+    flushes: Vec<(u32, Vec<u8>)>,
     /// The class of the first error since the last flush.
     class: c_int,
 }
@@ -118,8 +113,7 @@ impl Service {
             serving: AtomicU32::new(0),
             open: KernelMutex::new(true),
             origins: KernelMutex::default(),
-            under_way: AtomicUsize::new(1),
-            idle: Completion::new(),
+            under_way: UnderWay::new(),
             queue: KernelMutex::default(),
             _memory: memory,
         });
@@ -129,28 +123,18 @@ impl Service {
 
     /// Ends the service, after all requests that have come. No member sends others.
     pub(super) fn stop(&self) {
-        let bytes = Request::bare(Kind::Stop, 0).encode();
+        let bytes = Request::bare(Kind::Stop, 0).alone();
         self.send(self.comm.session.rank(), self.comm.internal_tag(REQUEST), bytes);
     }
 
     /// Has requests not reach the memory any more, and waits for the messages that do: members may still send some, since they
-    /// could not all be waited for.
+    /// could not all be waited for, and are answered until the session ends.
     ///
     /// # Blocking
     /// The calling thread, until the messages have arrived or their other sides have died.
     pub(super) fn close(&self) {
         *self.open.lock() = false;
-        self.over();
-        while let Some(awaited) = self.comm.session.awaited(&self.idle).pending() {
-            awaited.wait();
-        }
-    }
-
-    /// A message from or to the memory is over, or the window is closed.
-    fn over(&self) {
-        if self.under_way.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.idle.complete();
-        }
+        self.under_way.close(&self.comm.session);
     }
 
     /// Receives the next request.
@@ -189,33 +173,60 @@ impl Service {
     fn serve(self: &Arc<Service>, received: Received) {
         // An error: the session is closed, or all other members are gone.
         let Ok((room, status)) = received else { return };
-        let Some(request) = room.get(..status.len).and_then(Request::decode) else {
-            self.failed(status.source, MPI_ERR_INTERN);
-            return self.post(room);
-        };
-        if request.kind == Kind::Stop {
-            return;
+        let from = status.source;
+        let message = wire::split(&room[..status.len.min(room.len())]);
+        if message.is_none() {
+            self.failed(from, MPI_ERR_INTERN);
         }
-        let answered = {
-            let open = self.open.lock();
-            self.answer(status.source, &request, *open)
-        };
-        if let Err(fault) = answered {
-            self.failed(status.source, fault.class);
-            if matches!(request.kind, Kind::Get | Kind::Fetch | Kind::Swap) {
-                // Shorter than what is expected.
-                self.reply(status.source, request.number, Vec::new());
+        let (number, mut rest) = message.unwrap_or((0, &[]));
+        let mut answers = Vec::new();
+        while !rest.is_empty() {
+            let Some((request, next)) = Request::decode(rest) else {
+                self.failed(from, MPI_ERR_INTERN);
+                break;
+            };
+            rest = next;
+            if request.kind == Kind::Stop {
+                return;
             }
+            if request.kind == Kind::Flush {
+                self.flush(from, number, &mut answers);
+                continue;
+            }
+            let (short, before) = (request.has_short_answer(), answers.len());
+            if short {
+                answers.resize(before + CLASS + request.len, 0);
+            }
+            let done = {
+                let open = self.open.lock();
+                let room = if short { &mut answers[before + CLASS..] } else { &mut [] };
+                self.answer(from, &request, room, *open)
+            };
+            match done {
+                Err(fault) if short => {
+                    answers[before..][..CLASS].copy_from_slice(&fault.class.to_ne_bytes());
+                }
+                // Shorter than what is expected, which tells the origin.
+                Err(_) if request.kind.has_reply() => self.reply(from, request.number, Vec::new()),
+                Err(fault) => self.failed(from, fault.class),
+                Ok(()) => {}
+            }
+        }
+        if !answers.is_empty() {
+            self.reply(from, number, answers);
         }
         self.post(room);
     }
 
+    /// Does what a request asks for. A short answer goes to `short`.
+    ///
     /// # Errors
     /// The request names memory that is not the window's, or makes no sense.
     fn answer(
         self: &Arc<Service>,
         from: u32,
         request: &Request<'_>,
+        short: &mut [u8],
         open: bool,
     ) -> Result<(), Fault> {
         let Request { number, len, runs, data, .. } = request;
@@ -227,7 +238,9 @@ impl Service {
             // SAFETY: memory of the window; `decode` has compared the lengths.
             Kind::Put => unsafe { layout::scatter(runs, data.as_ptr()) },
             Kind::PutLong => self.receive(from, *number, runs, *len),
-            Kind::Get if *len <= SHORT || runs.len() > 1 => {
+            // SAFETY: as above; the room has that length.
+            Kind::Get if *len <= SHORT => unsafe { layout::gather(runs, short.as_mut_ptr()) },
+            Kind::Get if runs.len() > 1 => {
                 let mut copy = vec![0; *len];
                 // SAFETY: as above.
                 unsafe { layout::gather(runs, copy.as_mut_ptr()) };
@@ -240,27 +253,26 @@ impl Service {
                 let sent =
                     self.comm.session.isend_with(from, tag, target.memory, SendOptions::new());
                 if let Ok(sent) = sent {
-                    self.under_way.fetch_add(1, Ordering::Relaxed);
+                    self.under_way.begins();
                     let service = self.clone();
                     sent.on_done(move |_| {
                         drop(target);
-                        service.over();
+                        service.under_way.ends();
                     });
                 }
             }
-            Kind::Accumulate | Kind::Fetch | Kind::Swap => self.update(from, request)?,
-            Kind::Flush => self.flush(from, *number),
+            Kind::Accumulate | Kind::Fetch | Kind::Swap => self.update(from, request, short)?,
             Kind::Lock => {
                 let exclusive = request.operator != 0;
                 self.queue.lock().push(Waiter { process: from, number: *number, exclusive });
                 self.grant();
             }
-            Kind::Stop => {}
+            Kind::Flush | Kind::Stop => {}
         }
         Ok(())
     }
 
-    fn update(&self, from: u32, request: &Request<'_>) -> Result<(), Fault> {
+    fn update(&self, from: u32, request: &Request<'_>, short: &mut [u8]) -> Result<(), Fault> {
         let Request { row, operator, number, len, runs, data, .. } = request;
         let row = ROWS.get(usize::from(*row));
         let row = row.ok_or_else(|| Fault::new(MPI_ERR_INTERN, "no such basic type"))?;
@@ -272,14 +284,15 @@ impl Service {
             }
         };
         let fetches = request.kind != Kind::Accumulate;
-        let mut fetched = vec![0; if fetches { *len } else { 0 }];
+        let replies = fetches && !request.has_short_answer();
+        let mut fetched = vec![0; if replies { *len } else { 0 }];
         {
             let _held = self.locks.update.lock(&|| Ok::<_, Fault>(()))?;
-            let fetched = fetches.then_some(&mut fetched[..]);
+            let room = if replies { &mut fetched[..] } else { short };
             // SAFETY: memory of the window, as `answer` has checked; `decode` has compared the lengths.
-            unsafe { update.apply(Place::Runs(runs), fetched, row.size)? };
+            unsafe { update.apply(Place::Runs(runs), fetches.then_some(room), row.size)? };
         }
-        if fetches {
+        if replies {
             self.reply(from, *number, fetched);
         }
         Ok(())
@@ -287,9 +300,7 @@ impl Service {
 
     fn send(&self, to: u32, tag: u64, bytes: Vec<u8>) {
         // A member that is gone gets no answer, and needs none.
-        if let Ok(sent) = self.comm.session.isend(to, tag, bytes) {
-            sent.on_done(drop);
-        }
+        let _ = self.comm.session.send_and_leave(to, tag, bytes);
     }
 
     fn reply(&self, to: u32, number: u32, bytes: Vec<u8>) {
@@ -297,7 +308,7 @@ impl Service {
     }
 
     fn reply_status(&self, to: u32, number: u32, class: c_int) {
-        self.reply(to, number, u64::from(class as u32).to_ne_bytes().to_vec());
+        self.reply(to, number, class.to_ne_bytes().to_vec());
     }
 
     fn failed(&self, from: u32, class: c_int) {
@@ -319,11 +330,11 @@ impl Service {
         let service = self.clone();
         match receive {
             Ok(receive) => {
-                self.under_way.fetch_add(1, Ordering::Relaxed);
+                self.under_way.begins();
                 receive.on_done(move |received| {
                     drop(target);
                     service.came(from, received.is_ok());
-                    service.over();
+                    service.under_way.ends();
                 });
             }
             Err(_) => service.came(from, false),
@@ -355,19 +366,20 @@ impl Service {
             }
             (std::mem::take(&mut origin.flushes), std::mem::take(&mut origin.class))
         };
-        flushes.into_iter().for_each(|number| self.reply_status(from, number, class));
+        for (number, mut answers) in flushes {
+            answers.extend(class.to_ne_bytes());
+            self.reply(from, number, answers);
+        }
     }
 
-    fn flush(&self, from: u32, number: u32) {
-        let class = {
-            let mut origins = self.origins.lock();
-            let origin = origins.entry(from).or_default();
-            if origin.coming > 0 {
-                return origin.flushes.push(number);
-            }
-            std::mem::take(&mut origin.class)
-        };
-        self.reply_status(from, number, class);
+    /// Adds what a flush is told to the answers; keeps them if long puts have not come.
+    fn flush(&self, from: u32, number: u32, answers: &mut Vec<u8>) {
+        let mut origins = self.origins.lock();
+        let origin = origins.entry(from).or_default();
+        if origin.coming > 0 {
+            return origin.flushes.push((number, std::mem::take(answers)));
+        }
+        answers.extend(std::mem::take(&mut origin.class).to_ne_bytes());
     }
 
     /// Gives the lock to those whose turn it is.

@@ -7,6 +7,7 @@ use super::epoch::Lock;
 use super::{Way, Win};
 use crate::abi::*;
 use crate::error::Fault;
+use crate::per_rank;
 
 /// # Errors
 /// It has other bits than those of `known`.
@@ -16,6 +17,22 @@ pub(super) fn check_assert(assert: c_int, known: c_int) -> Result<(), Fault> {
     }
     let why = "the call does not take that assertion";
     Err(Fault::argument(MPI_ERR_ASSERT, "assert", assert, why))
+}
+
+/// Every so many calls that wait for nothing let others go on.
+const SELDOM: u32 = 64;
+
+/// A call has waited for nothing. A program that loops around such calls waits for another rank, which may need this core, or
+/// the requests that this process serves: it gives way now and then, and looks for events.
+#[inline]
+fn breathe(win: &Win) {
+    // Not one atomic addition: threads that call at once may be counted once.
+    let calls = win.calls.load(Ordering::Relaxed).wrapping_add(1);
+    win.calls.store(calls, Ordering::Relaxed);
+    if calls.is_multiple_of(SELDOM) {
+        per_rank::give_way();
+        win.comm.session.look();
+    }
 }
 
 /// Ends the epoch that the last fence has begun, and begins another.
@@ -38,6 +55,7 @@ pub(crate) fn fence(win: &Win, assert: c_int) -> Result<(), Fault> {
 /// One has failed; a member has died.
 pub(super) fn flush_members(win: &Win, ranks: &[usize]) -> Result<(), Fault> {
     memory_fence(Ordering::SeqCst);
+    breathe(win);
     match &win.way {
         Way::Memory { processes, .. } => processes.check_now_and_then(),
         Way::Messages(remote) => remote.flush(ranks),
@@ -53,7 +71,11 @@ fn take(win: &Win, ranks: &[usize], exclusive: bool) -> Result<(), Fault> {
                 own.fetch_add(1, Ordering::SeqCst);
                 // A member that died without a lock hinders no other. (Each waiter left at any death, and its ticket was lost.)
                 let hinders = |member| member == rank || entered(member).load(Ordering::SeqCst) > 0;
-                let alive = || processes.check_those(hinders);
+                let alive = || {
+                    // Its holder may wait for this process, which has no progress outside of calls in some modes.
+                    win.comm.session.look();
+                    processes.check_those(hinders)
+                };
                 if let Err(fault) = segment.locks(rank).epoch.lock(exclusive, &alive) {
                     own.fetch_sub(1, Ordering::SeqCst);
                     give_back(win, &ranks[..taken], exclusive)?;
@@ -180,13 +202,17 @@ pub(crate) fn flush(win: &Win, rank: Option<c_int>) -> Result<(), Fault> {
 /// # Errors
 /// As [`flush`].
 pub(crate) fn flush_local(win: &Win, rank: Option<c_int>) -> Result<(), Fault> {
-    flush_as(win, rank, |ranks| match &win.way {
-        Way::Memory { processes, .. } => processes.check_now_and_then(),
-        Way::Messages(remote) => remote.flush_local(ranks),
+    flush_as(win, rank, |ranks| {
+        breathe(win);
+        match &win.way {
+            Way::Memory { processes, .. } => processes.check_now_and_then(),
+            Way::Messages(remote) => remote.flush_local(ranks),
+        }
     })
 }
 
 /// Orders this process's loads and stores of the window's memory with the others' accesses.
-pub(crate) fn sync() {
+pub(crate) fn sync(win: &Win) {
     memory_fence(Ordering::SeqCst);
+    breathe(win);
 }

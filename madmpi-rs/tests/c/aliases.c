@@ -45,6 +45,7 @@ int main(int argc, char **argv) {
     say("gather of one", MPI_Gatherv(rank ? two : &y[2], 2 * rank, MPI_INT, y, none, starts, MPI_INT, 0, MPI_COMM_WORLD));
     if (rank == 0)
         printf("%d %d\n", y[1], y[2]);
+    say("in place of the result", MPI_Allreduce(x, MPI_IN_PLACE, 2, MPI_INT, MPI_SUM, MPI_COMM_WORLD));
     say("apart", MPI_Allreduce(x, y, 4, MPI_INT, MPI_SUM, MPI_COMM_WORLD));
     MPI_Finalize();
     return 0;

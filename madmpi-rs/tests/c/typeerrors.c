@@ -78,7 +78,9 @@ int main(int argc, char **argv) {
     EXPECT(MPI_Pack(a, 1, MPI_INT, bytes, sizeof bytes, &position, MPI_COMM_NULL), MPI_ERR_COMM);
     EXPECT(MPI_Pack(NULL, 1, MPI_INT, bytes, sizeof bytes, &position, MPI_COMM_SELF), MPI_ERR_BUFFER);
     EXPECT(MPI_Unpack(bytes, sizeof bytes, &position, a, 3, MPI_INT, MPI_COMM_SELF), MPI_ERR_TRUNCATE);
-    EXPECT(MPI_Pack_size(INT_MAX, MPI_INT, MPI_COMM_SELF, &n), MPI_ERR_VALUE_TOO_LARGE);
+    EXPECT(MPI_Pack_size(INT_MAX, MPI_INT, MPI_COMM_SELF, &n), MPI_SUCCESS);
+    if (n != MPI_UNDEFINED)
+        printf("a size that does not fit: %d\n", n);
     position = 9;
     EXPECT(MPI_Pack(a, 0, MPI_INT, bytes, sizeof bytes, &position, MPI_COMM_SELF), MPI_ERR_ARG);
     EXPECT(MPI_Pack_external("internal", a, 1, MPI_INT, bytes, sizeof bytes, &place), MPI_ERR_UNSUPPORTED_DATAREP);

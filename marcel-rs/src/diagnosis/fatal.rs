@@ -38,11 +38,17 @@ const LOOK: Duration = Duration::from_millis(100);
 static LABEL: OnceLock<fn() -> Option<&'static str>> = OnceLock::new();
 
 /// Sets what says more about a thread, once per process.
-pub(super) fn set_label(label: fn() -> Option<&'static str>) {
+///
+/// # Safety
+/// As [`super::name_faults`].
+pub(super) unsafe fn set_label(label: fn() -> Option<&'static str>) {
     let _ = LABEL.set(label);
 }
 
 /// What the calling thread runs, in words.
+///
+/// # Context
+/// Anywhere, signal handlers included.
 pub(super) fn label() -> Option<&'static str> {
     LABEL.get().and_then(|label| label())
 }

@@ -28,12 +28,14 @@ static PREVIOUS: [OnceLock<Action>; SIGNALS.len()] = [const { OnceLock::new() };
 ///
 /// A handler that the program installs later is called instead.
 ///
-/// # Context
-/// `label` is called in signal handlers.
-pub fn name_faults(label: fn() -> Option<&'static str>) {
+/// # Safety
+/// `label` is async-signal-safe. It is called in signal handlers, which may have interrupted any code of the thread: it
+/// takes no lock, allocates and frees nothing, and does not panic.
+pub unsafe fn name_faults(label: fn() -> Option<&'static str>) {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        fatal::set_label(label);
+        // SAFETY: the caller's promise.
+        unsafe { fatal::set_label(label) };
         for ((signal, _), previous) in SIGNALS.into_iter().zip(&PREVIOUS) {
             if let Ok(action) = Action::of(signal) {
                 let _ = previous.set(action); // before the handler can run

@@ -213,8 +213,6 @@ impl Here {
         // The closure's destructors are the program's, and run here: they see a thread that must not wait.
         tcb.own.unwinding.set(true);
         here::set_tcb(Some(tcb));
-        // Else what they start would ask the one before, whose block may be another's by now.
-        self.running.store(tcb as *const Tcb as *mut Tcb, Relaxed);
         let unwinding = tcb.discard_payload();
         debug_assert!(unwinding.is_none(), "what has no context waits nowhere");
         tcb.own.locals.finish();

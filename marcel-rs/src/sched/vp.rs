@@ -143,13 +143,6 @@ impl Vp {
     pub(crate) fn has_mail(&self) -> bool {
         !self.inbox.is_empty() || !self.movable.is_empty()
     }
-
-    /// The thread that it runs, or ran last.
-    #[inline]
-    pub(crate) fn current(&self) -> Option<&'static Tcb> {
-        // SAFETY: control blocks are immortal.
-        unsafe { self.running.load(Relaxed).as_ref() }
-    }
 }
 
 impl fmt::Debug for Vp {

@@ -136,8 +136,7 @@ impl Builder {
         let worker = worker::current();
         // SAFETY: the caller's promise; `f` and `T` may go to other kernel threads.
         let tcb = unsafe { load(worker, f) }?;
-        let bubble =
-            self.bubble.unwrap_or_else(|| bubble_of(worker.and_then(|worker| worker.current())));
+        let bubble = self.bubble.unwrap_or_else(spawner_s_bubble);
         tcb.own.traits.set(Traits { priority: self.priority, bubble, bound });
         tcb.own.stack_size.set(self.stack_size);
         if let Some(name) = self.name {
@@ -161,10 +160,11 @@ impl Builder {
     }
 }
 
-/// The bubble of the spawner.
+/// The bubble of the spawner. The default one, if no thread spawns: a virtual processor calls the I/O manager's callbacks
+/// between two threads, and the one that it ran last may have ended.
 #[inline]
-fn bubble_of(spawner: Option<&Tcb>) -> Bubble {
-    spawner.map_or(Bubble::default(), |me| me.own.traits.get().bubble)
+fn spawner_s_bubble() -> Bubble {
+    here::tcb().map_or(Bubble::default(), |me| me.own.traits.get().bubble)
 }
 
 /// The node of the topology that a thread is to be bound to.
@@ -243,7 +243,7 @@ pub fn spawn<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> JoinH
         Ok(tcb) => tcb,
         Err(error) => refuse(&error),
     };
-    let bubble = bubble_of(worker.current());
+    let bubble = spawner_s_bubble();
     if bubble != Bubble::default() {
         tcb.own.traits.set(Traits { bubble, ..Traits::default() });
     }

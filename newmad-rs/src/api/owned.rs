@@ -211,6 +211,7 @@ impl Owned {
         // SAFETY: boxed in `new`; there is no handle any more; `ended` frees it, here or from `ended_later`.
         unsafe {
             this.boxed().end.set(Some(end));
+            this.request().detach();
             // What the waker of a future waited for is not asked for any more.
             CallbackRequest::forget_waker(this.0.cast());
             if CallbackRequest::watch(this.0.cast(), &session.manager, ended_later) {

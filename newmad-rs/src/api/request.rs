@@ -548,8 +548,9 @@ impl Request<Trusted> {
 impl<B: Send + 'static> Request<B> {
     /// Has `function` called when it is over, with what [`Request::wait`] would return: at once, if it is over
     /// already; or else by the thread that finds its end. It must not block: others wait behind it. It may use the
-    /// session. Without a handle the request does not keep the session open: if
-    /// that closes first, the function is told [`Error::Closed`].
+    /// session. Without a handle the request does not keep its rank's owner from closing the session; a receive gets what
+    /// is sent until its sender has closed its own, and the function is told [`Error::Closed`], or that the sender has left,
+    /// if nothing was.
     ///
     /// ```
     /// newmad::run(|session| {

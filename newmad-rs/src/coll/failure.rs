@@ -71,6 +71,7 @@ impl Failure {
                 Failure::Mismatch { from, expected, found }
             }
             Error::Revoked { by: None, .. } => Failure::Before,
+            Error::ContextRevoked => Failure::Context,
             _ => Failure::Closed,
         }
     }

@@ -170,6 +170,12 @@ impl Group {
         unwinding::go_on();
     }
 
+    /// Whether its collectives fail with [`Error::ContextRevoked`]: since [`Group::revoke`] was called, or since a rank of the
+    /// process for which it was called has told the others.
+    pub fn is_revoked(&self) -> bool {
+        self.context.failure.get() == Some(&Failure::Context)
+    }
+
     fn child(&self, kind: u64, colour: u64, members: &[u32], number: u32) -> Result<Group, Error> {
         let origin = [u64::from(number), colour].into_iter().fold(mix(kind, self.context.id), mix);
         let choices = self.context.choices().clone();

@@ -44,7 +44,7 @@ impl Context {
         let Some(meeting) = self.shared.failed() else { return };
         let Some(&failure) = self.failure.get() else { return };
         let told = match failure {
-            Failure::Died(..) | Failure::Revoked { .. } => failure,
+            Failure::Died(..) | Failure::Revoked { .. } | Failure::Context => failure,
             _ => Failure::Revoked { by: self.members[self.rank as usize], gone: false },
         };
         // The group is over here: this leader takes part in nothing that the others would wait for.

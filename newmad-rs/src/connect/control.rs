@@ -18,6 +18,8 @@ pub(super) struct Control {
     /// What has come and is not taken.
     input: Vec<u8>,
     output: VecDeque<u8>,
+    /// Nothing follows `output`.
+    ends: bool,
 }
 
 impl Control {
@@ -26,7 +28,7 @@ impl Control {
             // Refused: its end is noticed late.
             let _ = socket::doubt_what_is_unanswered(&socket);
         }
-        Control { socket, sure, input: Vec::new(), output: VecDeque::new() }
+        Control { socket, sure, input: Vec::new(), output: VecDeque::new(), ends: false }
     }
 
     /// The next frame: `Ok(None)`, none now; an error: its end.
@@ -74,11 +76,14 @@ impl Control {
                 Err(_) => return,
             }
         }
+        if self.ends {
+            let _ = net::shutdown(&self.socket, Shutdown::Write);
+        }
     }
 
-    /// Nothing more will be sent.
+    /// Nothing more will be sent than what waits.
     pub(super) fn hang_up(&mut self) {
+        self.ends = true;
         self.flush();
-        let _ = net::shutdown(&self.socket, Shutdown::Write);
     }
 }

@@ -11,12 +11,24 @@
 //! number ([`Verdict::Stale`]). So a call that was given up, and is read late, opens nothing, and a caller whose
 //! verdict got lost (there was a link, and it does not know) gets a new one.
 //!
+//! *Links that do not last*: a link may open each time and carry nothing, say between two networks, of which handshakes over
+//! TCP know nothing. While another link carries the messages, one that broke before anything came over it is called for after
+//! a pause that grows each time: it would take the messages each time that it opens, and hold them until it breaks.
+//!
+//! *No way to a peer*: what cannot be made in time over one rail does not end what is being made over another.
+//!
 //! Rejected: only the lower rank calls (the higher one would have to ask for a call over the ring, hop by hop).
 
 use std::time::{Duration, Instant};
 
 use super::greeting::Verdict;
 use super::order::Timeouts;
+
+/// After so long a rail is tried again while another one carries the messages: at least, and at most.
+pub(super) const REST: Duration = Duration::from_millis(500);
+const REST_MOST: Duration = Duration::from_secs(32);
+/// A link has lasted when something has come over it, or after so long: it may be that only the peer receives over it.
+const LASTED: Duration = Duration::from_secs(64);
 
 /// Where a link is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,8 +50,29 @@ pub(super) struct Link {
     pub(super) since: Option<Instant>,
     /// Calls in vain since then.
     pub(super) tries: u32,
-    /// It has been open on this side: what is made now is a repair.
-    was_open: bool,
+    /// When it is called for next: earlier times that were set do not count.
+    next: Option<Instant>,
+    /// No other call will do better.
+    pub(super) hopeless: bool,
+    /// When it was opened on this side last, if ever: what is made then is a repair.
+    opened: Option<Instant>,
+    /// Links in a row that did not last.
+    brief: u32,
+}
+
+impl Link {
+    /// Whether it is wanted, and neither there nor being made.
+    pub(super) fn is_callable(&self) -> bool {
+        self.wanted && self.state == State::Closed
+    }
+
+    /// How long to wait before it is called for while another one carries the messages; zero after one that has lasted.
+    pub(super) fn rest(&self) -> Duration {
+        match self.brief {
+            0 => Duration::ZERO,
+            brief => REST_MOST.min(REST * (1 << (brief - 1).min(16))),
+        }
+    }
 }
 
 /// What is to be done with a call.
@@ -66,7 +99,10 @@ impl Links {
             wanted: false,
             since: None,
             tries: 0,
-            was_open: false,
+            next: None,
+            hopeless: false,
+            opened: None,
+            brief: 0,
         };
         let size = size as usize;
         Links { rank, size, links: vec![closed; size * rails].into_boxed_slice() }
@@ -101,13 +137,15 @@ impl Links {
         }
     }
 
-    /// The engine has no link and wants one. True: it is to be called.
-    pub(super) fn want(&mut self, rail: usize, peer: u32, now: Instant) -> bool {
+    /// The engine has no link and wants one. `carried`: something has come over the last one. True: it is to be called.
+    pub(super) fn want(&mut self, rail: usize, peer: u32, carried: bool, now: Instant) -> bool {
         let link = self.get_mut(rail, peer);
         link.wanted = true;
         if link.state == State::Open {
             link.state = State::Closed;
             link.since = None;
+            let long = link.opened.is_some_and(|opened| now.duration_since(opened) >= LASTED);
+            link.brief = if carried || long { 0 } else { link.brief + 1 };
         }
         link.since.get_or_insert(now);
         link.state == State::Closed
@@ -153,7 +191,7 @@ impl Links {
     }
 
     /// The link is there.
-    pub(super) fn opened(&mut self, rail: usize, peer: u32) {
+    pub(super) fn opened(&mut self, rail: usize, peer: u32, now: Instant) {
         let link = self.get_mut(rail, peer);
         let generation = link.generation.wrapping_add(1);
         *link = Link {
@@ -162,23 +200,48 @@ impl Links {
             wanted: false,
             since: None,
             tries: 0,
-            was_open: true,
+            next: None,
+            hopeless: false,
+            opened: Some(now),
+            brief: link.brief,
         };
     }
 
     /// How long a link may be wanted in vain. A link that was open on the peer's side alone, because this side gave
     /// its call up too early, was never there: it has the time of a first one.
     fn patience(&self, rail: usize, peer: u32, timeouts: Timeouts) -> Duration {
-        match self.get(rail, peer).was_open {
-            true => timeouts.repair,
-            false => timeouts.connect,
+        match self.get(rail, peer).opened {
+            Some(_) => timeouts.repair,
+            None => timeouts.connect,
         }
     }
 
     /// Whether that time is over.
-    pub(super) fn is_late(&self, rail: usize, peer: u32, timeouts: Timeouts, now: Instant) -> bool {
+    fn is_late(&self, rail: usize, peer: u32, timeouts: Timeouts, now: Instant) -> bool {
         let patience = self.patience(rail, peer, timeouts);
         self.get(rail, peer).since.is_some_and(|since| now.duration_since(since) >= patience)
+    }
+
+    /// Whether there is no way to a peer over any rail that is wanted. Whether one is being called does not count: two could
+    /// keep each other up for ever.
+    pub(super) fn is_out_of_reach(&self, peer: u32, timeouts: Timeouts, now: Instant) -> bool {
+        let rails = 0..self.links.len() / self.size;
+        let mut wanted = rails.filter(|&rail| self.get(rail, peer).wanted).peekable();
+        let is_over =
+            |rail| self.get(rail, peer).hopeless || self.is_late(rail, peer, timeouts, now);
+        wanted.peek().is_some() && wanted.all(is_over)
+    }
+
+    /// Is called for at that time, if it is wanted then.
+    pub(super) fn call_at(&mut self, rail: usize, peer: u32, at: Instant) {
+        self.get_mut(rail, peer).next = Some(at);
+    }
+
+    /// Whether the time of a call has come, which is wanted.
+    pub(super) fn is_due(&mut self, rail: usize, peer: u32, now: Instant) -> bool {
+        let link = self.get_mut(rail, peer);
+        let due = link.next.take_if(|at| *at <= now).is_some();
+        due && link.is_callable()
     }
 
     /// When a call that begins now is given up. Each has twice the time of the one before: a called that makes links
@@ -241,7 +304,7 @@ mod tests {
                 Ruling::Say(verdict) => self.verdicts.push((from, verdict, number)),
                 Ruling::Take => {
                     self.give_up(to);
-                    self.sides[to].opened(0, from as u32);
+                    self.sides[to].opened(0, from as u32, Instant::now());
                     self.open[to] = Some(number);
                     self.verdicts.push((from, Verdict::Accepted(Details::default()), number));
                 }
@@ -257,7 +320,7 @@ mod tests {
             let peer = 1 - side as u32;
             match verdict {
                 Verdict::Accepted(_) => {
-                    self.sides[side].opened(0, peer);
+                    self.sides[side].opened(0, peer, Instant::now());
                     self.open[side] = Some(number);
                 }
                 Verdict::Stale(generation) => {
@@ -292,7 +355,7 @@ mod tests {
                 match what % 5 {
                     0 | 1 => {
                         let broken = pair.open[side].is_none();
-                        if broken && pair.sides[side].want(0, 1 - side as u32, now) {
+                        if broken && pair.sides[side].want(0, 1 - side as u32, true, now) {
                             pair.call(side);
                         }
                     }
@@ -325,7 +388,7 @@ mod tests {
                     // The socket of a link that the other side does not have has ended.
                     if pair.open[side].is_none() || pair.open[side] != pair.open[1 - side] {
                         pair.open[side] = None;
-                        if pair.sides[side].want(0, 1 - side as u32, now) {
+                        if pair.sides[side].want(0, 1 - side as u32, true, now) {
                             pair.call(side);
                         }
                     }
@@ -338,10 +401,10 @@ mod tests {
     #[test]
     fn a_peer_that_takes_every_call_for_an_old_one_is_not_called_at_once_for_ever() {
         let mut links = Links::new(0, 2, 1);
-        assert!(links.want(0, 1, Instant::now()));
+        assert!(links.want(0, 1, true, Instant::now()));
         let at_once = (1..100).filter(|&generation| links.stale(0, 1, generation)).count();
         assert_eq!((at_once, links.get(0, 1).generation), (1, 99));
-        links.opened(0, 1);
+        links.opened(0, 1, Instant::now());
         assert!(!links.stale(0, 1, 7), "no news");
         assert!(links.stale(0, 1, 200));
     }
@@ -354,7 +417,7 @@ mod tests {
     fn a_caller_that_gave_up_too_early_has_the_time_of_a_first_link() {
         let mut links = Links::new(3, 4, 1);
         let start = Instant::now();
-        assert!(links.want(0, 0, start));
+        assert!(links.want(0, 0, true, start));
         links.get_mut(0, 0).tries = 1;
         assert!(!links.stale(0, 0, 1), "the called has had a link, and says so");
         let late = |links: &Links, after| {
@@ -362,16 +425,66 @@ mod tests {
         };
         assert!(!late(&links, 59) && late(&links, 60));
         // A link that was there has the time of a repair.
-        links.opened(0, 0);
-        assert!(links.want(0, 0, start));
+        links.opened(0, 0, start);
+        assert!(links.want(0, 0, true, start));
         assert!(!late(&links, 1) && late(&links, 2));
+    }
+
+    #[test]
+    fn a_link_that_does_not_last_rests_ever_longer_until_one_has_lasted() {
+        let mut links = Links::new(0, 2, 2);
+        let mut now = Instant::now();
+        let mut lives = |seconds: u64, carried: bool| {
+            links.opened(1, 1, now);
+            now += Duration::from_secs(seconds);
+            assert!(links.want(1, 1, carried, now));
+            assert!(links.want(1, 1, carried, now), "asked for twice, it has broken once");
+            links.get(1, 1).rest().as_millis()
+        };
+        assert_eq!(lives(1, true), 0);
+        let rests: Vec<_> = (0..9).map(|_| lives(60, false)).collect();
+        assert_eq!(rests, [500, 1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 32_000, 32_000]);
+        assert_eq!(lives(1, true), 0, "its network is there again");
+        assert_eq!((lives(1, false), lives(64, false)), (500, 0));
+    }
+
+    #[test]
+    fn a_peer_is_out_of_reach_when_no_wanted_rail_has_time_left() {
+        let (start, repair) = (Instant::now(), TIMEOUTS.repair);
+        let mut links = Links::new(0, 2, 3);
+        for rail in [0, 1] {
+            links.opened(rail, 1, start);
+        }
+        assert!(links.want(0, 1, true, start));
+        let later = start + repair * 2;
+        assert!(links.want(1, 1, true, later), "it breaks when the other one has had its time");
+        assert!(!links.is_out_of_reach(1, TIMEOUTS, later));
+        assert!(links.is_out_of_reach(1, TIMEOUTS, later + repair));
+        links.get_mut(1, 1).hopeless = true;
+        assert!(links.is_out_of_reach(1, TIMEOUTS, later));
+        links.want_none(1);
+        assert!(!links.is_out_of_reach(1, TIMEOUTS, later), "nothing is looked for");
+    }
+
+    #[test]
+    fn of_several_times_for_a_call_the_last_one_set_counts() {
+        let (mut links, start) = (Links::new(0, 2, 1), Instant::now());
+        let at = |seconds| start + Duration::from_secs(seconds);
+        assert!(links.want(0, 1, true, start));
+        links.call_at(0, 1, at(1));
+        links.call_at(0, 1, at(5));
+        assert!(!links.is_due(0, 1, at(1)));
+        assert!(links.is_due(0, 1, at(5)) && !links.is_due(0, 1, at(5)));
+        links.call_at(0, 1, at(6));
+        links.get_mut(0, 1).state = State::Calling;
+        assert!(!links.is_due(0, 1, at(6)));
     }
 
     #[test]
     fn each_call_has_twice_the_time_of_the_one_before() {
         let mut links = Links::new(3, 4, 1);
         let start = Instant::now();
-        assert!(links.want(0, 0, start));
+        assert!(links.want(0, 0, true, start));
         let has = |links: &Links, after| {
             let now = start + Duration::from_secs(after);
             links.attempt(0, 0, TIMEOUTS, now) - now
@@ -389,12 +502,12 @@ mod tests {
         let mut low = Links::new(0, 2, 1);
         let mut high = Links::new(1, 2, 1);
         let now = Instant::now();
-        assert!(low.want(0, 1, now) && high.want(0, 0, now));
+        assert!(low.want(0, 1, true, now) && high.want(0, 0, true, now));
         low.get_mut(0, 1).state = State::Calling;
         high.get_mut(0, 0).state = State::Calling;
         assert_eq!(low.called(0, 1, 0, 0, true), Ruling::Say(Verdict::Crossing));
         assert_eq!(high.called(0, 0, 0, 0, true), Ruling::Take);
-        low.opened(0, 1);
+        low.opened(0, 1, now);
         // The given-up call of the higher one is read only now.
         assert_eq!(low.called(0, 1, 0, 0, true), Ruling::Say(Verdict::Stale(1)));
         // What cannot break is not made a second time; what can is, when the peer asks.
@@ -402,6 +515,9 @@ mod tests {
         assert_eq!(low.called(0, 1, 0, 1, true), Ruling::Take);
         // A second socket without a first is nothing.
         assert_eq!(low.called(0, 1, 1, 1, true), Ruling::Say(Verdict::Refused));
-        assert!(low.want(0, 1, now), "a link that the engine wants although it is open has broken");
+        assert!(
+            low.want(0, 1, true, now),
+            "a link that the engine wants although it is open has broken"
+        );
     }
 }

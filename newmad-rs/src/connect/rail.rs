@@ -74,19 +74,18 @@ impl Rail {
         Ok((rail, AnyDriver::Tcp(Box::new(driver))))
     }
 
-    /// A rail over a port of an adapter, and its driver: the port of that name, else the active one at place `nth`.
+    /// A rail over the port of an adapter that has this name, and its driver.
     /// `slots`: packets under way on a link, and what is done about eager channels. `address`: where it listens for
     /// handshakes. `home`: where its memory is made.
     pub(crate) fn verbs(
         size: u32,
-        device: Option<&str>,
-        nth: usize,
+        port: &str,
         slots: (usize, verbs::channels::Settings),
         reads_from: Option<usize>,
         address: IpAddr,
         home: Home,
     ) -> Result<(Rail, AnyDriver), Error> {
-        let (own, driver) = verbs::connect::Own::open(size, device, nth, slots, reads_from, home)?;
+        let (own, driver) = verbs::connect::Own::open(size, port, slots, reads_from, home)?;
         let rail = Rail { listener: Listener::tcp(address)?, kind: Kind::Verbs(own) };
         Ok((rail, AnyDriver::Verbs(Box::new(driver))))
     }

@@ -62,13 +62,21 @@ struct State {
 std::thread_local! {
     /// The gate of the call that looks in which this thread is; compared only.
     static LOOKS: Cell<*const CallGate> = const { Cell::new(null()) };
+}
+
+marcel::thread_local! {
     /// The thread is none of the program's.
     static ASIDE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// No wait of the calling kernel thread opens a gate from now on.
+/// No wait of the calling thread opens a gate from now on.
 pub(crate) fn stand_aside() {
     ASIDE.set(true);
+}
+
+/// A thread so near to its end that it has no values any more is the program's.
+fn is_aside() -> bool {
+    ASIDE.try_with(Cell::get).unwrap_or(false)
 }
 
 impl State {
@@ -121,7 +129,7 @@ impl CallGate {
     /// A call waits while this is there. `None`: nothing uses the gate, or the thread stands aside.
     #[inline]
     pub(crate) fn open<'a>(&'a self, manager: &'a Manager) -> Option<OpenGate<'a>> {
-        (self.users.load(Relaxed) > 0 && !ASIDE.get()).then(|| self.open_for(manager))
+        (self.users.load(Relaxed) > 0 && !is_aside()).then(|| self.open_for(manager))
     }
 
     #[cold]

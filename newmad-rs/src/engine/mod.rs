@@ -519,6 +519,7 @@ impl Engine {
                 || asked.is_finished()
                 || marcel::plumbing::others_runnable()
                 || manager.is_crowded()
+                || self.sockets_are_watched(manager)
             {
                 return false;
             }
@@ -537,6 +538,12 @@ impl Engine {
             // SAFETY: the caller's promise.
             None => unsafe { self.enqueue(request) },
         }
+    }
+
+    /// Whether what comes over a socket wakes the watcher, until a thread that polls says so to the I/O manager: no silence does.
+    fn sockets_are_watched(&self, manager: &Manager) -> bool {
+        self.doorbells.are_absent()
+            && self.source.get().is_some_and(|source| manager.watches(*source))
     }
 
     /// Begins the request if the lock is free, and makes the call. The request may be over then.

@@ -54,6 +54,8 @@ use crate::wire::MAX_RAILS;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Life {
     Alive,
+    /// It sends no messages any more, and still receives some: see `proto/quiet.rs`.
+    Quiet,
     Left,
     Dead(Cause),
 }
@@ -146,6 +148,8 @@ pub(crate) struct Gate {
     pub(crate) held: u32,
     /// Our goodbye is on its way: nothing more is asked of the peer, or read from its memory.
     pub(crate) bye_sent: bool,
+    /// The peer was told that no message comes to it any more.
+    pub(crate) quiet_sent: bool,
     /// So many of this process's ranks that have left the peer was told of ([`crate::proto::departures`]); whether the next
     /// one waits for room.
     pub(crate) told: usize,
@@ -186,6 +190,7 @@ impl Gate {
             strategy: Selection::new(Arc::new(default::Default)),
             held: 0,
             bye_sent: false,
+            quiet_sent: false,
             told: 0,
             untold: false,
         }
@@ -272,11 +277,20 @@ impl Gate {
         !matches!(self.life, Life::Dead(_))
     }
 
+    /// Why nothing comes from it any more.
+    #[inline]
+    pub(crate) fn silence(&self) -> Option<Cause> {
+        match self.life {
+            Life::Quiet => Some(Cause::Left),
+            _ => self.refusal(),
+        }
+    }
+
     /// Why nothing can be sent to it.
     #[inline]
     pub(crate) fn refusal(&self) -> Option<Cause> {
         match self.life {
-            Life::Alive => None,
+            Life::Alive | Life::Quiet => None,
             Life::Left => Some(Cause::Left),
             Life::Dead(cause) => Some(cause),
         }

@@ -318,14 +318,14 @@ impl Matching {
         self.get(to).find_unexpected(&self.pool, from, tag, mask)
     }
 
-    /// The unexpected announcement that a process gave that number. Walks everything: for rare events.
-    pub(crate) fn find_announced(&self, from: u32, number: u64) -> Option<u32> {
+    /// An unexpected announcement that `which` points at by its cell, and its number at its process. Walks everything: for rare
+    /// events.
+    pub(crate) fn find_announced(&self, which: impl Fn(&Cell, u64) -> bool) -> Option<u32> {
         core::iter::once(&self.first).chain(&self.others).find_map(|tables| {
             let mut index = tables.unexpected[2][0].head;
             while index != NONE {
                 let cell = self.pool.get(index);
-                let found = matches!(cell.content, Content::Announced { id, .. } if id == number);
-                if found && cell.gate == from {
+                if matches!(cell.content, Content::Announced { id, .. } if which(cell, id)) {
                     return Some(index);
                 }
                 index = cell.next[2];

@@ -1,7 +1,7 @@
 //! Ranks that leave before their processes do.
 //!
 //! ```text
-//!   closes ──nothing of it is under way in its process──▶ has left
+//!   closes ──nothing of it is under way in its process, or may come for a function──▶ has left
 //!                      other ranks of its process: what they wait for from it ends, at once
 //!          ──nothing of it is under way with a peer───▶ that peer is told (`Leave`), and ends what its ranks wait for
 //! ```
@@ -54,7 +54,7 @@ impl<D: Driver> Core<D> {
         }
         let mut at = 0;
         while let Some(&mine) = self.departures.closing.get(at) {
-            if self.is_under_way(self.process, mine) {
+            if self.is_under_way(self.process, mine) || self.may_come_to(mine) {
                 at += 1;
                 continue;
             }

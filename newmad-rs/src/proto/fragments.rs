@@ -145,6 +145,7 @@ impl<D: Driver> Core<D> {
                             return true;
                         };
                         let Some(stale) = self.gates.in_the_way(rail, from, &arrival) else {
+                            self.gates[from as usize].reliability.carried |= 1 << rail;
                             break arrival;
                         };
                         self.broke(stale, from, Cause::Broken(libc::EPROTO));

@@ -82,19 +82,13 @@ impl<D: Driver> Core<D> {
 
     /// `peer` said goodbye: ends what it will never take part in.
     pub(crate) fn on_bye(&mut self, peer: u32) {
-        if self.gates[peer as usize].life != Life::Alive {
+        self.on_quiet(peer);
+        if self.gates[peer as usize].life != Life::Quiet {
             return;
         }
         self.gates[peer as usize].end(Life::Left);
-        self.gates.note_end(peer, Cause::Left);
-        self.gates.consider(peer);
-        self.gates.living -= 1;
-        let ranks = self.gates[peer as usize].ranks();
-        self.fail_posted(|request| ranks.contains(&request.peer), Why::Died(Cause::Left));
         // Whatever it reads of our memory, it has read.
         self.fail_sends(peer, |_| true, |_| true);
-        self.fail_any_if_alone();
-        self.tell_of_end(Cause::Left);
     }
 
     /// A peer has failed or left: what looks after failures (`tolerance`) is told, if it listens; else it begins to when a peer
@@ -237,7 +231,7 @@ impl<D: Driver> Core<D> {
         }
     }
 
-    fn fail_any_if_alone(&mut self) {
+    pub(super) fn fail_any_if_alone(&mut self) {
         let Some((rank, cause)) = self.gates.hopeless(ANY_SOURCE) else { return };
         let any = |request: Ref| request.peer == ANY_SOURCE && !is_control(request.tag);
         while let Some(request) = self.matching.find_posted(any) {
@@ -303,6 +297,7 @@ impl<D: Driver> Core<D> {
     pub(crate) fn try_close(&mut self) {
         let mut open = !self.parted || !self.reads.is_empty();
         let mut silent = true;
+        let awaits = self.has_requests();
         for peer in 0..self.gates.len() as u32 {
             let gate = &self.gates[peer as usize];
             if peer == self.process || !gate.is_open() {
@@ -323,9 +318,14 @@ impl<D: Driver> Core<D> {
                 open |= !idle || (gate.reliability.broken != 0 && !over);
                 continue;
             }
-            if !gate.bye_sent && idle && !self.copies_with(peer) {
-                let sent = self.post(peer, &mut Header::new(Kind::Bye), &[]);
-                self.gates[peer as usize].bye_sent = sent;
+            if !gate.bye_sent && idle && !self.copies_with(peer) && !self.is_taking(peer) {
+                match awaits && self.may_come_from(peer) {
+                    true => self.say_quiet(peer),
+                    false => {
+                        let sent = self.post(peer, &mut Header::new(Kind::Bye), &[]);
+                        self.gates[peer as usize].bye_sent = sent;
+                    }
+                }
             }
             let mut heard = true;
             let mut flushed = true;

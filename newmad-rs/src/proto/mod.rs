@@ -8,7 +8,8 @@
 //!            rendezvous ──▶ copies, fragments ──────────┤
 //!            reading ◀──▶ exposing: RDMA, in pieces ────┘
 //!   bans: messages that are not waited for; events: what tools are told
-//!   life: links, peers and the session end; what needs them ends with an error; departures: so do single ranks
+//!   life: links, peers and the session end; what needs them ends with an error; departures: so do single ranks; quiet: what
+//!   still comes for those that close
 //! ```
 //! Everything works on one [`core::Core`], behind the engine's lock. A request ends in [`pending::Pending::finish`]:
 //! nothing here calls the engine. One path turns back: a packet to oneself is received where it is sent
@@ -33,6 +34,7 @@ mod noting;
 pub(crate) mod pending;
 pub(crate) mod pieces;
 pub(crate) mod probe;
+mod quiet;
 mod reading;
 pub(crate) mod reads;
 pub(crate) mod receive;

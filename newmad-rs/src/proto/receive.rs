@@ -182,6 +182,10 @@ impl<D: Driver> Core<D> {
                 self.on_bye(from);
                 true
             }
+            Kind::Quiet => {
+                self.on_quiet(from);
+                true
+            }
             Kind::Leave => self.on_leave(from, header).map(|()| true)?,
             Kind::Ack => {
                 self.gates.hear(from, header)?;

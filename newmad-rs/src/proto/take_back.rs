@@ -63,7 +63,11 @@ impl<D: Driver> Core<D> {
             self.fail(request, if revoked { Why::Revoked } else { Why::Cancelled });
             return Ok(());
         }
-        let Some(cell) = self.matching.find_announced(from, header.id) else { return Ok(()) };
+        let Some(cell) =
+            self.matching.find_announced(|cell, id| cell.gate == from && id == header.id)
+        else {
+            return Ok(());
+        };
         self.matching.remove_unexpected(cell);
         let gate = &mut self.gates[from as usize];
         self.matching.pool.get_mut(cell).next[0] = std::mem::replace(&mut gate.taken_back, cell);

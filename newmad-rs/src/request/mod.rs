@@ -137,6 +137,7 @@ pub(crate) struct Request {
     finished: AtomicBool,
     waiting: AtomicBool,
     watched: AtomicBool,
+    detached: AtomicBool,
     /// A receive from any rank whose owner is to look at the ranks that have failed: see `proto/bans.rs`.
     alarmed: AtomicBool,
     nudged: Cell<bool>,
@@ -201,6 +202,7 @@ impl Request {
             finished: AtomicBool::new(false),
             waiting: AtomicBool::new(waiting),
             watched: AtomicBool::new(false),
+            detached: AtomicBool::new(false),
             alarmed: AtomicBool::new(false),
             stays: false,
             attended: Cell::new(false),
@@ -403,6 +405,15 @@ impl Request {
     /// Tells the engine that a waker is called by it. True: for the first time. Pairs as [`Request::set_waiting`].
     pub(crate) fn set_watched(&self) -> bool {
         !self.watched.swap(true, Ordering::SeqCst)
+    }
+
+    /// It has no handle any more: a function of the program's waits for it.
+    pub(crate) fn detach(&self) {
+        self.detached.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_detached(&self) -> bool {
+        self.detached.load(Ordering::Relaxed)
     }
 
     /// Whether a thread is blocked on it.

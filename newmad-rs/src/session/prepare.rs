@@ -25,6 +25,7 @@ use crate::gate::ranks::Ranks;
 use crate::gate::signals::Signals;
 use crate::matching::pool::first_bytes;
 use crate::net::segment::Geometry;
+use crate::net::verbs::connect::active_ports;
 use crate::net::virtual_rails::{Home, VirtualRails};
 use crate::net::{AnyDriver, Driver as _, local};
 use crate::nodes::Nodes;
@@ -106,7 +107,12 @@ impl Prepared {
             Some(rails) => (0..rails.count()).map(|route| rails.home(route)).collect(),
             None => vec![Home::ANYWHERE],
         };
-        let mut adapters = 0;
+        let adapters = rails.iter().filter(|&&rail| rail == Driver::Verbs).count();
+        let ports = match &settings.verbs_devices[..] {
+            [] if adapters > 0 => active_ports(adapters)?,
+            named => named.to_vec(),
+        };
+        let mut ports = ports.iter().cycle();
         for rail in rails {
             let made = match (rail, addresses.clone().next()) {
                 (Driver::Tcp, Some(&address)) => {
@@ -114,15 +120,11 @@ impl Prepared {
                     vec![Rail::tcp(size, address)?]
                 }
                 (Driver::Verbs, Some(&address)) => {
-                    let nth = adapters;
-                    adapters += 1;
-                    let devices = &settings.verbs_devices;
-                    let device = devices.get(nth % devices.len().max(1)).map(String::as_str);
+                    let port = ports.next().map_or("", String::as_str);
                     let slots = (settings.verbs_slots, settings.verbs_channels);
                     let reads = settings.verbs_rdma;
-                    let rail = |home: &Home| {
-                        Rail::verbs(size, device, nth, slots, reads, address, home.clone())
-                    };
+                    let rail =
+                        |home: &Home| Rail::verbs(size, port, slots, reads, address, home.clone());
                     homes.iter().map(rail).collect::<Result<_, Error>>()?
                 }
                 _ => {

@@ -21,7 +21,7 @@
 //! | `Cts` | receiver's id | bytes to send | 0 | sender's | of receiver's buffer |
 //! | `Fin` | 0 | 0 | 0 | of the side that is told | 0 |
 //! | `Data` | 0 | offset | this part | receiver's | 0 |
-//! | `Bye` | 0 | 0 | 0 | 0 | 0 |
+//! | `Bye`, `Quiet` | 0 | 0 | 0 | 0 | 0 |
 //! | `Pack` | 0 | of payload | entries (`wire/entries.rs`) | | |
 //! | `Ack`, `Probe` | credit returned | 0 | 0 | route (`gate/route.rs`) | 0 |
 //! | `Ask` | 0 | 0 | 0 | receiver's | 0 |
@@ -131,6 +131,7 @@ pub(crate) enum Kind {
     Back = 14,
     Leave = 15,
     Key = 16,
+    Quiet = 17,
 }
 
 impl Kind {
@@ -153,6 +154,7 @@ impl Kind {
             14 => Kind::Back,
             15 => Kind::Leave,
             16 => Kind::Key,
+            17 => Kind::Quiet,
             _ => return None,
         })
     }
@@ -315,7 +317,7 @@ impl Header {
             Kind::Back => flags & !TO_SENDER == 0 && payload == 0,
             Kind::Data => flags == 0 && payload > 0 && header.len.checked_add(payload).is_some(),
             Kind::Pack => flags == 0 && payload > 0 && payload == header.len,
-            Kind::Bye | Kind::Ack | Kind::Probe | Kind::Ask | Kind::Leave => {
+            Kind::Bye | Kind::Quiet | Kind::Ack | Kind::Probe | Kind::Ask | Kind::Leave => {
                 flags == 0 && payload == 0
             }
             Kind::Have => flags == 0 && payload.is_multiple_of(RANGE as u64),
@@ -376,6 +378,7 @@ mod tests {
         round_trip(Header { tag: 7, ..Header::new(Kind::Leave) });
         round_trip(Header { len: 4096, payload: 4096, id: 3, ..Header::new(Kind::Data) });
         round_trip(Header { seq: u32::MAX, ..Header::new(Kind::Bye) });
+        round_trip(Header::new(Kind::Quiet));
         round_trip(Header { seq: 1, len: 60, payload: 60, ..Header::new(Kind::Pack) });
         round_trip(Header { ack: u32::MAX, ..Header::new(Kind::Ack) });
         round_trip(Header { flags: CHECKED, ack: 1, payload: 4, ..Header::new(Kind::Probe) });

@@ -1,6 +1,7 @@
 //! Scenarios that last until the test that started them has seen enough, on a quick machine as on a slow one.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use newmad::{Error, Session};
 
@@ -11,9 +12,11 @@ pub(crate) const ENOUGH: &str = "NEWMAD_TEST_ENOUGH";
 pub(crate) struct Enough(PathBuf);
 
 impl Enough {
-    /// `name` is the test's own.
-    pub(crate) fn new(name: &str) -> Enough {
-        let name = format!("newmad-{}-{name}", std::process::id());
+    /// A file of its own: tests of one process run side by side.
+    pub(crate) fn new() -> Enough {
+        static MADE: AtomicU32 = AtomicU32::new(0);
+        let number = MADE.fetch_add(1, Ordering::Relaxed);
+        let name = format!("newmad-{}-enough-{number}", std::process::id());
         Enough(std::env::temp_dir().join(name))
     }
 

@@ -15,6 +15,8 @@ pub(crate) enum Mode {
     Stall,
     /// Takes connections and bytes, and passes nothing on.
     Swallow,
+    /// Ends every connection when it is made.
+    Refuse,
     /// Passes everything on, but for one bit each way of every connection, far behind its beginning.
     Spoil,
 }
@@ -54,6 +56,9 @@ impl Proxy {
             for caller in listener.incoming().flatten() {
                 // A refusal by the target looks the same to the caller, a little later.
                 let Ok(called) = TcpStream::connect(target) else { continue };
+                if here.mode() == Mode::Refuse {
+                    continue;
+                }
                 let _ = (caller.set_nodelay(true), called.set_nodelay(true));
                 let mut heard: Option<Arc<Mutex<Vec<u8>>>> = None;
                 {

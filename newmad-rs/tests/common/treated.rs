@@ -29,7 +29,7 @@ impl Words {
     }
 
     /// Those of the test that has started this process.
-    fn there() -> Words {
+    pub(crate) fn there() -> Words {
         Words(std::env::var_os(WORDS).unwrap().into(), false)
     }
 

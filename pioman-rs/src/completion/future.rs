@@ -1,7 +1,7 @@
 //! A wait as a future, for any async executor.
 //!
 //! ```text
-//!   IDLE ──poll: not there yet──▶ LISTED ──fired──▶ QUEUED ──▶ FIRED ──poll──▶ OVER        (see `deferred`)
+//!   IDLE ──poll: not there yet──▶ LISTED ──fired──▶ QUEUED ──▶ FIRED ──poll, or keep──▶ OVER        (see `wakers`)
 //! ```
 //!
 //! The node is inside the future, which is pinned: registering allocates nothing. A future that is dropped leaves its
@@ -49,6 +49,12 @@ pub struct Wait<'a> {
 impl<'a> Wait<'a> {
     pub(crate) fn new(what: Waitable<'a>) -> Wait<'a> {
         Wait { slot: Slot::new(), what, _pinned: PhantomPinned }
+    }
+
+    /// The owner keeps what this was given: its waker, and no poll, has told the owner.
+    pub(crate) fn keep(self: Pin<&Self>) {
+        let told = self.slot.state.compare_exchange(FIRED, OVER, Acquire, Relaxed);
+        debug_assert!(matches!(told, Ok(_) | Err(OVER)), "its waker is called after it is FIRED");
     }
 
     fn first_poll(&self, waker: &Waker) -> Poll<()> {

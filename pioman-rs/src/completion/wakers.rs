@@ -194,10 +194,16 @@ impl Deferred {
     }
 }
 
+/// Whether wakers are to be called once nothing hinders.
+#[inline]
+pub(crate) fn are_due() -> bool {
+    deferred().is_due()
+}
+
 /// Called when all lists have been told that an event concerns: has wakers called, if any are due.
 #[inline]
 pub(crate) fn settle() {
-    if deferred().is_due() {
+    if are_due() {
         settle_now();
     }
 }

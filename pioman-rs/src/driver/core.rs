@@ -562,7 +562,8 @@ pub(super) struct Leader<'a>(&'a Driver);
 
 impl Leader<'_> {
     /// Sleeps until one of these sources has an event, the sleeper is notified, or the deadline. Progress is not
-    /// promised: the caller polls afterwards.
+    /// promised: the caller polls afterwards. A bit for each source that had an event when it was armed, so that the leader did
+    /// not sleep.
     pub(super) fn park(
         &self,
         sources: Pinned<'_>,
@@ -570,7 +571,7 @@ impl Leader<'_> {
         sleeper: &Sleeper,
         deadline: Option<Instant>,
         last_look: impl FnOnce() -> bool,
-    ) {
+    ) -> u64 {
         let Driver { leadership, background, machine, .. } = self.0;
         let inherited = leadership.set.is_inherited();
         let blind = leadership.is_blind() || inherited;
@@ -579,7 +580,8 @@ impl Leader<'_> {
         // First: a ring that is on its way when the last look finds its cause would wake the watcher in vain. The
         // leader arms for what is unattended when it leaves.
         background.set.disarm(&sources, these);
-        let armed = leadership.set.arm(&sources, these);
+        let awake = leadership.set.arm_but(&sources, these);
+        let armed = awake == 0;
         drop(sources); // a thread that removes a source waits for pins
         let mut reported = 0;
         if armed && inherited {
@@ -589,6 +591,7 @@ impl Leader<'_> {
         }
         // An event that came for this thread must not wake the next sleeper, even if this thread did not sleep.
         self.0.registry.pin().acknowledge(these | reported);
+        awake
     }
 
     /// Leaves without arming, if the leader's own wait, which goes on or pays its debt, sees to all that is pending: it

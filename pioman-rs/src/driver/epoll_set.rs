@@ -93,15 +93,22 @@ impl EpollSet {
     /// or could not be armed: poll, and try again. Progress path, but not in a signal handler: a few system
     /// calls that do not block, none for what is armed.
     pub(crate) fn arm(&self, sources: &Pinned<'_>, these: u64) -> bool {
-        let mut quiet = true;
+        self.arm_but(sources, these) == 0
+    }
+
+    /// As [`EpollSet::arm`]; a bit for each source that has an event already, or could not be armed.
+    pub(crate) fn arm_but(&self, sources: &Pinned<'_>, these: u64) -> u64 {
+        let mut awake = 0;
         for (slot, registered) in sources.these(these) {
+            let mut quiet = true;
             if let Some(fd) = sources.fd(slot) {
                 let wanted = libc::EPOLLIN | libc::EPOLLONESHOT;
                 quiet &= self.turn(sources, slot, fd, true, wanted);
             }
             quiet &= registered.source.arm();
+            awake |= u64::from(!quiet) << slot;
         }
-        quiet
+        awake
     }
 
     /// Whether the next event of this source wakes the thread that sleeps here.

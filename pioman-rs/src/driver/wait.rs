@@ -4,7 +4,7 @@
 //! goes on.
 //!
 //! An event of the same source that was another's begins a new *gap*: the next one may come as soon, so the policy is asked as
-//! if the wait had just begun, and learns how long gaps are. (Rank 0 puts 8 bytes at a time into the memory of rank 1, which waits for its
+//! if a wait of unknown length had just begun, and learns how long gaps are. (Rank 0 puts 8 bytes at a time into the memory of rank 1, which waits for its
 //! next collective: by the length of that wait no poll pays, by the gaps each one does.)
 //!
 //! A green thread that is to sleep parks: its virtual processor, if it has nothing else to do, leads (`idle`). A plain
@@ -15,14 +15,14 @@ use std::time::{Duration, Instant};
 use marcel::plumbing::{Alone, Sleeper};
 
 use crate::completion::one_shot::Completion;
+use crate::completion::wakers;
 use crate::driver::core::{Debt, Driver, Leader};
 use crate::driver::offers::MOST_AWAY;
 use crate::ltask::inside::deny_waiting;
 use crate::progress::advisor::Question;
 use crate::progress::point::Point;
 use crate::progress::policy::contract::{Asker, Choice, Snapshot};
-use crate::progress::policy::hints::Hints;
-use crate::progress::policy::hints::Method;
+use crate::progress::policy::hints::{Hint, Hints, Method};
 use crate::progress::pollers::bits;
 use crate::progress::registry::Pinned;
 use crate::progress::source::MAX;
@@ -190,6 +190,8 @@ impl Wait<'_> {
         self.driver.advisor.tell(sources, &self.question, load);
         self.gap = self.waited;
         self.question.waited = Duration::ZERO;
+        // What the library expects is the whole wait. (One in a collective that others' puts interrupted polled 5 µs for each.)
+        self.question.hints.hint = Hint::Short;
     }
 
     /// The source of a wait that does not name one: the only one in which anything pends.
@@ -284,8 +286,9 @@ impl Wait<'_> {
             if found != 0 && marcel::plumbing::others_runnable() {
                 return false; // it was for a thread that waits for our virtual processor now
             }
-            if self.driver.tasks.pending() {
-                break; // they are called with no source pinned
+            // Both are called with no source pinned. (The answer to a remote access left after up to seven more polls.)
+            if self.driver.tasks.pending() || found != 0 && wakers::are_due() {
+                break;
             }
             std::hint::spin_loop();
         }
@@ -379,14 +382,15 @@ impl Wait<'_> {
             driver.call_pacer();
         }
         let these = plan.block | plan.interrupt | own;
-        leader.park(sources, these, sleeper, until, || latch.is_set());
+        let awake = leader.park(sources, these, sleeper, until, || latch.is_set());
         let sources = driver.registry.pin();
         // Out of the set again: a kernel thread may wait with another manager next, and a thread that sleeps
         // here would empty its counter (a lost wake-up).
         if let Ok(fd) = sleeper.fd() {
             set.remove_sleeper(fd);
         }
-        driver.drain(Point::Wait, &sources, driver.awaited() | plan.tick | own)
+        // A source that had an event when it was armed may have looked then: polls need not find that again.
+        awake | driver.drain(Point::Wait, &sources, driver.awaited() | plan.tick | own)
     }
 
     /// A kernel thread sleeps while another thread leads; `leads`: it returns at once if none does; `ticks`: it looks

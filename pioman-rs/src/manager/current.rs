@@ -13,8 +13,11 @@ use crate::manager::Manager;
 use marcel::plumbing::KernelMutex;
 
 std::thread_local! {
-    /// Those that the kernel thread has entered, innermost last. Not looked at by green threads, which move.
-    static ENTERED: RefCell<Vec<Arc<Manager>>> = const { RefCell::new(Vec::new()) };
+    /// Those that the kernel thread has entered, innermost last; `None`: left, out of order. Not looked at by green
+    /// threads, which move.
+    ///
+    /// Invariant: the last one is not left.
+    static ENTERED: RefCell<Vec<Option<Arc<Manager>>>> = const { RefCell::new(Vec::new()) };
 }
 
 /// The manager that serves the caller: that of its runtime, or for a kernel thread the one that it has entered
@@ -27,7 +30,7 @@ pub fn current() -> Option<Arc<Manager>> {
         let hooks: Arc<dyn Any + Send + Sync> = marcel::plumbing::current_hooks()?;
         return hooks.downcast().ok();
     }
-    ENTERED.try_with(|entered| entered.borrow().last().cloned()).ok().flatten()
+    ENTERED.try_with(|entered| entered.borrow().last().cloned().flatten()).ok().flatten()
 }
 
 impl Manager {
@@ -49,14 +52,19 @@ impl Manager {
 
     /// Makes this manager the calling kernel thread's, until what this returns is dropped.
     ///
+    /// The manager that was entered last, and not yet left, serves the thread. Guards may be dropped in any order.
+    ///
     /// # Context
     /// A kernel thread. In a green thread, whose runtime has its manager, this has no effect.
     pub fn enter(self: &Arc<Self>) -> Entered {
-        let on = !marcel::is_green();
-        if on {
-            ENTERED.with(|entered| entered.borrow_mut().push(self.clone()));
-        }
-        Entered { on, _here: PhantomData }
+        let place = (!marcel::is_green()).then(|| {
+            ENTERED.with(|entered| {
+                let mut entered = entered.borrow_mut();
+                entered.push(Some(self.clone()));
+                entered.len() - 1
+            })
+        });
+        Entered { place, _here: PhantomData }
     }
 }
 
@@ -64,17 +72,24 @@ impl Manager {
 #[derive(Debug)]
 #[must_use]
 pub struct Entered {
-    on: bool,
+    /// Its place in [`ENTERED`]; `None` in a green thread.
+    place: Option<usize>,
     /// It belongs to the kernel thread.
     _here: PhantomData<*const ()>,
 }
 
 impl Drop for Entered {
     fn drop(&mut self) {
-        if self.on {
-            let left = ENTERED.try_with(|entered| entered.borrow_mut().pop());
-            drop(left); // outside the borrow: it may be the last
-        }
+        let Some(place) = self.place else { return };
+        let left = ENTERED.try_with(|entered| {
+            let mut entered = entered.borrow_mut();
+            let left = entered[place].take();
+            while entered.last().is_some_and(Option::is_none) {
+                entered.pop();
+            }
+            left
+        });
+        drop(left); // outside the borrow: it may be the last
     }
 }
 
@@ -101,5 +116,25 @@ mod tests {
             assert!(current().is_none());
         }
         assert!(Arc::ptr_eq(&Manager::here().unwrap(), &Manager::here().unwrap()));
+    }
+
+    #[test]
+    fn guards_that_are_dropped_out_of_order_leave_their_own_managers() {
+        let [first, second] = [(); 2].map(|()| Manager::builder().build().unwrap());
+        let serves = |manager: &Arc<Manager>| {
+            current().is_some_and(|current| Arc::ptr_eq(&current, manager))
+        };
+        let (outer, inner) = (first.enter(), second.enter());
+        drop(outer);
+        assert!(serves(&second), "its guard is still there");
+        drop(inner);
+        assert!(current().is_none());
+        let [outer, between, inner] = [first.enter(), second.enter(), first.enter()];
+        drop(outer);
+        assert!(serves(&first), "the innermost guard is that of the same manager");
+        drop(inner);
+        assert!(serves(&second));
+        drop(between);
+        assert!(current().is_none());
     }
 }

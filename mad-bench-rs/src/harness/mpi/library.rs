@@ -80,7 +80,7 @@ pub(crate) fn find(name: &str, dir: Option<&Path>) -> Result<Library, String> {
     let compiler = root.join("bin/mpicc");
     let launcher = match kind {
         Kind::Madmpi => {
-            env::current_exe().map_err(|e| format!("{name}: where this command is: {e}"))?
+            mad_launch::own_program().map_err(|e| format!("{name}: where this command is: {e}"))?
         }
         _ => root.join("bin/mpiexec"),
     };

@@ -29,7 +29,7 @@ mpi! {
         let shape = Shape::new(made, old.shape().part.clone())?;
         newtype.made("newtype", MPI_DATATYPE_NULL, || {
             let new = Datatype::new(shape, old.is_committed(), None);
-            new.attributes.adopt(old.attributes.copies(oldtype.0)?);
+            new.attributes().adopt(old.attributes().copies(oldtype.0)?);
             insert(new)
         })
     }

@@ -4,7 +4,9 @@ use core::ffi::c_void;
 use std::mem::MaybeUninit;
 
 use crate::abi::*;
-use crate::args::{Array, ArrayMut, InOut, Out, Text, array, array_mut, out, read};
+use crate::args::{
+    Array, ArrayMut, InOut, Out, Text, array, array_mut, out, read, size_or_undefined,
+};
 use crate::calls::entry::mpi;
 use crate::datatype::external::{self, external};
 use crate::datatype::{choice, get, packing};
@@ -101,7 +103,7 @@ mpi! {
         incount: N, datatype: MPI_Datatype, comm: MPI_Comm, size: Out<N>,
     ) on comm {
         let bytes = packing::size(incount.into(), get(datatype)?.size)?;
-        size_out(size, "size", bytes)
+        size_or_undefined(size, bytes)
     }
 
     fn MPI_Pack_external / MPI_Pack_external_c (

@@ -3,7 +3,7 @@
 use core::ffi::{c_int, c_void};
 
 use crate::abi::*;
-use crate::args::{ArrayMut, InOut, Out, Text, TextOut, array_mut, out, read};
+use crate::args::{ArrayMut, InOut, Out, Text, TextOut, array_mut, out, read, size_or_undefined};
 use crate::calls::entry::{mpi, twins};
 use crate::datatype::{
     Datatype,
@@ -31,7 +31,7 @@ mpi! {
     }
 
     fn MPI_Type_size / MPI_Type_size_c | MPI_Type_size_x (datatype: MPI_Datatype, size: Out<N>) {
-        out(size, "size", N::try_from(get(datatype)?.size).unwrap_or(MPI_UNDEFINED as N))
+        size_or_undefined(size, get(datatype)?.size)
     }
 
     fn MPI_Type_get_extent / MPI_Type_get_extent_c | MPI_Type_get_extent_x (
@@ -52,16 +52,14 @@ mpi! {
 
     fn MPI_Type_get_name(datatype: MPI_Datatype, type_name: TextOut<{ MPI_MAX_OBJECT_NAME }>, resultlen: Out<c_int>) {
         let name = match datatype {
-            MPI_DATATYPE_NULL => "MPI_DATATYPE_NULL".to_owned(),
+            MPI_DATATYPE_NULL => b"MPI_DATATYPE_NULL".to_vec(),
             _ => get(datatype)?.name(),
         };
-        out(resultlen, "resultlen", type_name.put(name.as_bytes(), "type_name")?)
+        out(resultlen, "resultlen", type_name.put(&name, "type_name")?)
     }
 
     fn MPI_Type_set_name(datatype: MPI_Datatype, type_name: Text) {
-        let datatype = get(datatype)?;
-        let name = type_name.string("type_name")?;
-        datatype.set_name(name);
+        get(datatype)?.set_name(type_name.object_name("type_name")?);
         Ok(())
     }
 }

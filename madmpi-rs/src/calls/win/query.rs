@@ -20,8 +20,7 @@ mpi! {
 
     fn MPI_Win_set_name(win: MPI_Win, win_name: Text) {
         on(win, |win| {
-            let name = win_name.bytes_or(MPI_ERR_ARG, "win_name")?;
-            win.settings().name = name[..name.len().min(MPI_MAX_OBJECT_NAME as usize - 1)].to_vec();
+            win.settings().name = win_name.object_name("win_name")?.to_vec();
             Ok(())
         })
     }

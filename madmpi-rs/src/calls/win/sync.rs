@@ -50,8 +50,8 @@ mpi! {
     fn MPI_Win_flush_local_all(win: MPI_Win) { on_lent(win, |win| sync::flush_local(win, None)) }
 
     fn MPI_Win_sync(win: MPI_Win) {
-        on_lent(win, |_| {
-            sync::sync();
+        on_lent(win, |win| {
+            sync::sync(win);
             Ok(())
         })
     }

@@ -174,6 +174,23 @@ static void revoked(MPI_Comm comm) {
     works(MPI_COMM_WORLD, 4);
 }
 
+/* As above, while all others are in one collective, which ranks of one process do at a meeting. */
+static void revoked_meeting(MPI_Comm comm) {
+    int flag = 0, sum;
+    for (int i = 0; i < 20; i++)
+        MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, comm);
+    if (rank == 0) {
+        usleep(50000);
+        EXPECT(MPIX_Comm_revoke(comm) == MPI_SUCCESS);
+    } else {
+        FAILS(MPI_Barrier(comm), MPIX_ERR_REVOKED);
+    }
+    EXPECT(MPIX_Comm_is_revoked(comm, &flag) == MPI_SUCCESS && flag);
+    FAILS(MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, comm), MPIX_ERR_REVOKED);
+    FAILS(MPI_Barrier(comm), MPIX_ERR_REVOKED);
+    works(MPI_COMM_WORLD, 4);
+}
+
 /* The member that revokes dies, and so does the first that hears of it. The others hear of it all the same. */
 static void revoker_dies(MPI_Comm comm) {
     int got;
@@ -308,6 +325,8 @@ int main(int argc, char **argv) {
         any(comm);
     else if (!strcmp(mode, "revoke"))
         revoked(comm);
+    else if (!strcmp(mode, "meeting"))
+        revoked_meeting(comm);
     else if (!strcmp(mode, "revoker"))
         revoker_dies(comm);
     else if (!strcmp(mode, "agree"))

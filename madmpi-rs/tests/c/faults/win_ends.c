@@ -77,6 +77,25 @@ int main(int argc, char **argv) {
         code = MPI_Win_post(target, 0, win);
         if (code == MPI_SUCCESS)
             code = MPI_Win_wait(win);
+    } else if (is(mode, "both")) { /* all are shown to all: whoever cannot start has not left the others waiting */
+        MPI_Group all_others;
+        MPI_Group_excl(world, 1, &rank, &all_others);
+        if (rank == 1)
+            leave(how);
+        MPI_Win_post(all_others, 0, win);
+        code = MPI_Win_start(all_others, 0, win);
+        if (code == MPI_SUCCESS || MPI_Win_wait(win) == MPI_SUCCESS)
+            code = MPI_ERR_OTHER;
+    } else if (is(mode, "freed")) { /* a window that is gone at its target answers */
+        if (rank == 1)
+            leave(how);
+        code = MPI_Recv(mine, 0, MPI_INT, 1, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        if (rank == 2) {
+            MPI_Recv(mine, 0, MPI_INT, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, win);
+            MPI_Put(mine, N, MPI_INT, 0, 0, N, MPI_INT, win);
+            MPI_Win_unlock(0, win);
+        }
     } else if (is(mode, "wait")) { /* an origin that does not complete */
         if (rank == 1) {
             MPI_Win_start(others, 0, win);
@@ -136,9 +155,12 @@ int main(int argc, char **argv) {
         MPI_Win_complete(win);
     else if (is(mode, "fence"))
         MPI_Win_fence(MPI_MODE_NOSUCCEED, win);
-    else if (!is(mode, "start") && !is(mode, "post") && !is(mode, "wait") && !is(mode, "holder") && !is(mode, "lock_all"))
+    else if (!is(mode, "start") && !is(mode, "post") && !is(mode, "wait") && !is(mode, "holder") && !is(mode, "lock_all") && !is(mode, "both") &&
+             !is(mode, "freed"))
         MPI_Win_unlock(1, win);
     MPI_Error_class(MPI_Win_free(&win), &freed);
+    if (is(mode, "freed") && rank == 0)
+        MPI_Send(mine, 0, MPI_INT, 2, 1, MPI_COMM_WORLD);
     const char *told = class == MPI_SUCCESS ? "nothing" : class == MPI_ERR_PROC_ABORTED ? "it is gone" : "else";
     printf("rank %d: %s; free: %s\n", rank, told, freed == MPI_ERR_PROC_ABORTED && win == MPI_WIN_NULL ? "it is gone" : "else");
     fflush(stdout);

@@ -4,15 +4,19 @@ use crate::coll::plan::Place;
 use crate::coll::recorder::Recorder;
 use crate::coll::task::Blocks;
 
-/// What one sends; a copy if the result goes to the same place.
-fn contribution(rec: &mut Recorder, len: usize) -> Place {
-    let input = rec.input(0, len);
+/// What one sends, and where its blocks lie: in a copy if the result goes to the same place. Not of what is between the
+/// blocks: that need not be memory.
+fn contribution(rec: &mut Recorder, send: &Blocks) -> (Place, Blocks) {
+    let input = rec.input(0, send.end(rec.size));
     if !rec.in_place() {
-        return input;
+        return (input, send.clone());
     }
-    let copy = rec.scratch(len);
-    rec.copy(input, copy);
-    copy
+    let packed = Blocks::of_lengths((0..rec.size).map(|rank| send.len(rank)));
+    let copy = rec.scratch(send.total(rec.size));
+    for rank in 0..rec.size {
+        rec.copy(send.of(input, rank), packed.of(copy, rank));
+    }
+    (copy, packed)
 }
 
 /// All messages at once; each rank begins with another peer.
@@ -26,11 +30,11 @@ pub(super) fn pairwise(rec: &mut Recorder, send: &Blocks, recv: &Blocks) {
 }
 
 fn exchange(rec: &mut Recorder, send: &Blocks, recv: &Blocks, rounds: bool) {
-    let from = contribution(rec, send.end(rec.size));
+    let (from, sent) = contribution(rec, send);
     let into = rec.output(0, recv.end(rec.size));
     let send_to = |rec: &mut Recorder, distance| {
         let to = rec.after(distance);
-        rec.send(to, send.of(from, to));
+        rec.send(to, sent.of(from, to));
     };
     let recv_from = |rec: &mut Recorder, distance| {
         let source = rec.before(distance);
@@ -48,7 +52,7 @@ fn exchange(rec: &mut Recorder, send: &Blocks, recv: &Blocks, rounds: bool) {
         (1..rec.size).for_each(|distance| recv_from(rec, distance));
     }
     // The messages are on their way meanwhile.
-    rec.copy(send.of(from, rec.rank), recv.of(into, rec.rank));
+    rec.copy(sent.of(from, rec.rank), recv.of(into, rec.rank));
 }
 
 /// Bruck: the block for the rank at a distance travels along the bits of that distance, together with all others that

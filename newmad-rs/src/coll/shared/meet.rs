@@ -107,8 +107,10 @@ impl Group {
         match ended {
             Ok(()) => Ok(()),
             Err(Ended::Failed(failure)) => {
+                // What this member knows already says more.
+                let before = self.context.failure.get().map(|failure| failure.of_another());
                 self.context.revoke(failure);
-                Err(failure.error())
+                Err(before.unwrap_or(failure).error())
             }
             Err(Ended::Panicked(panic)) => {
                 self.context.revoke(Failure::Panicked);

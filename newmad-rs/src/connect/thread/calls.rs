@@ -4,11 +4,11 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use super::{BATCH, Control, EDGES, Handshake, Later, PATIENCE, STRANGERS, Thread};
+use super::{BATCH, Control, EDGES, Handshake, LONGEST_SLEEP, Later, PATIENCE, STRANGERS, Thread};
 use crate::connect::card::Card;
 use crate::connect::greeting::{Hello, Purpose, Verdict};
 use crate::connect::handshake::Outcome;
-use crate::connect::links::{Ruling, State};
+use crate::connect::links::{REST, Ruling, State};
 use crate::connect::rail::{End, Offer};
 use crate::connect::ring::Life;
 use crate::connect::socket::{self, Address};
@@ -16,9 +16,6 @@ use crate::error::{Cause, Error, during};
 use crate::net;
 use crate::net::details::Details;
 use crate::sys;
-
-/// After so long a rail is tried again while another one carries the messages.
-const REST: Duration = Duration::from_millis(500);
 
 /// What a failed call was for, in its error.
 const CALLING: &str = "calling another process";
@@ -78,9 +75,13 @@ impl Thread {
         if matches!(address, Address::Tcp(_)) {
             socket::prepare_tcp(&socket).map_err(during(CALLING))?;
         }
+        let now = Instant::now();
         let until = match purpose {
-            Purpose::Link { .. } => self.links.attempt(rail, peer, self.timeouts, Instant::now()),
-            Purpose::Control => Instant::now() + self.timeouts.first_call(),
+            // The kernel tells of the end of a process of this machine, and a call that is given up just when the called takes
+            // it looks like that end.
+            _ if self.rails[rail].is_local() => now + LONGEST_SLEEP,
+            Purpose::Link { .. } => self.links.attempt(rail, peer, self.timeouts, now),
+            Purpose::Control => now + self.timeouts.first_call(),
         };
         let handshake = Handshake::call(socket, until, card.key, &hello, rail, offer);
         self.number += 1;
@@ -103,10 +104,9 @@ impl Thread {
         }
     }
 
-    /// The time of another try has come.
+    /// Calls, if the link is still wanted, and nothing is done about it.
     pub(super) fn call_again(&mut self, rail: usize, peer: u32) {
-        let link = self.links.get(rail, peer);
-        if link.wanted && link.state == State::Closed {
+        if self.links.get(rail, peer).is_callable() {
             self.call(rail, peer);
         }
     }
@@ -223,21 +223,22 @@ impl Thread {
                 let link = self.links.get_mut(rail, peer);
                 link.state = State::Closed;
                 link.tries += 1;
+                link.hopeless |= hopeless;
                 let tries = link.tries;
-                let late = self.links.is_late(rail, peer, self.timeouts, Instant::now());
+                let out = self.links.is_out_of_reach(peer, self.timeouts, Instant::now());
                 if self.links.any_open(peer) {
-                    self.later(REST, Later::Call(rail, peer));
+                    self.call_in(REST, rail, peer);
                 } else if refused && self.is_leaving(peer) {
                     // It has ended, after all that it sends was acknowledged.
                     self.links.want_none(peer);
                 } else if refused {
                     self.messages.network.unreachable(peer);
                     self.end(peer, Cause::Vanished);
-                } else if late || hopeless {
+                } else if out {
                     self.end(peer, Cause::Unreachable);
                     self.doubt(peer);
                 } else {
-                    self.later(pause(tries), Later::Call(rail, peer));
+                    self.call_in(pause(tries), rail, peer);
                 }
                 self.settle(peer);
             }
@@ -342,7 +343,7 @@ impl Thread {
             link.state = State::Closed;
             link.tries += 1;
             let tries = link.tries;
-            self.later(pause(tries), Later::Call(rail, peer));
+            self.call_in(pause(tries), rail, peer);
         }
     }
 
@@ -405,7 +406,7 @@ impl Thread {
 
     /// A link is there.
     fn attach(&mut self, rail: usize, peer: u32, link: net::Link) {
-        self.links.opened(rail, peer);
+        self.links.opened(rail, peer, Instant::now());
         let installed = self.engine.with(|core| {
             let mut installed = Ok(());
             core.attach(rail, peer, |driver| installed = driver.install(peer, link));

@@ -181,7 +181,8 @@ impl Thread {
         let mut events = [MaybeUninit::uninit(); 64];
         let events = match epoll::wait(&self.epoll, &mut events, timeout.as_ref()) {
             Ok((events, _)) => events,
-            Err(Errno::INTR) => &mut [],
+            // What has happened is looked at before times that are over count: the process may have been stopped.
+            Err(Errno::INTR) => return Ok(()),
             Err(errno) => return Err(during("waiting for connections")(errno)),
         };
         for event in events.iter() {
@@ -217,13 +218,32 @@ impl Thread {
         let mut wanted = Vec::new();
         signals.take_wanted(|rail, peer| wanted.push((rail, peer)));
         for (rail, peer) in wanted {
-            // It may have been wanted before the peer's call opened it: then it is there. Otherwise it has broken.
-            let open = self.links.get(rail, peer).state == State::Open;
-            if open && engine.with(|core| core.gates[peer as usize].open & 1 << rail != 0) {
+            let mut carried = false;
+            if self.links.get(rail, peer).state == State::Open {
+                let there = engine.with(|core| {
+                    let gate = &core.gates[peer as usize];
+                    carried = gate.reliability.carried & 1 << rail != 0;
+                    gate.open & 1 << rail != 0
+                });
+                // It may have been wanted before the peer's call opened it: then it is there. Otherwise it has broken.
+                if there {
+                    continue;
+                }
+            }
+            if !self.links.want(rail, peer, carried, now) {
                 continue;
             }
-            if self.links.want(rail, peer, now) {
-                self.call(rail, peer);
+            match self.links.get(rail, peer).rest() {
+                rest if !rest.is_zero() && self.links.any_open(peer) => {
+                    self.call_in(rest, rail, peer);
+                }
+                _ => self.call(rail, peer),
+            }
+            // Others that rest are needed now.
+            for other in (0..self.rails.len()).filter(|&other| other != rail) {
+                if !self.links.any_open(peer) && !self.links.get(other, peer).rest().is_zero() {
+                    self.call_again(other, peer);
+                }
             }
         }
         // Read first: what was sent before the end is taken out then.
@@ -250,7 +270,10 @@ impl Thread {
                 break;
             }
             match entry.remove() {
-                Later::Call(rail, peer) => self.call_again(rail, peer),
+                Later::Call(rail, peer) if self.links.is_due(rail, peer, now) => {
+                    self.call(rail, peer);
+                }
+                Later::Call(..) => {}
                 Later::Control(peer) => self.call_for_control(peer),
                 Later::Bury(peer) => self.bury(peer),
                 Later::Expect(rail, peer) => self.expect(rail, peer),
@@ -270,8 +293,19 @@ impl Thread {
     }
 
     fn later(&mut self, after: Duration, what: Later) {
+        self.at(Instant::now() + after, what);
+    }
+
+    fn at(&mut self, time: Instant, what: Later) {
         self.number += 1;
-        self.later.insert((Instant::now() + after, self.number), what);
+        self.later.insert((time, self.number), what);
+    }
+
+    /// Calls that peer over that rail after so long, and not before.
+    fn call_in(&mut self, after: Duration, rail: usize, peer: u32) {
+        let time = Instant::now() + after;
+        self.links.call_at(rail, peer, time);
+        self.at(time, Later::Call(rail, peer));
     }
 
     fn is_opening(&self) -> bool {

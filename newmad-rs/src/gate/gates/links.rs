@@ -15,7 +15,7 @@ impl<D: Driver> Gates<D> {
     pub(crate) fn want(&mut self, peer: u32) {
         let gate = &mut self.all[peer as usize];
         if peer == self.process
-            || gate.life != Life::Alive
+            || !matches!(gate.life, Life::Alive | Life::Quiet)
             || core::mem::replace(&mut gate.wanted, true)
         {
             return;
@@ -139,6 +139,7 @@ impl<D: Driver> Gates<D> {
             self.connected.push(peer);
         }
         gate.reliability.broken &= !(1 << rail);
+        gate.reliability.carried &= !(1 << rail);
         // Time without news is the new link's own.
         gate.reliability.news = None;
         if !way.breaks {
@@ -207,6 +208,7 @@ impl<D: Driver> Gates<D> {
         let cause = match &self.all[peer as usize].life {
             Life::Dead(_) => return None,
             Life::Left => Cause::Left,
+            Life::Quiet => cause,
             Life::Alive => {
                 self.living -= 1;
                 self.last_failed = Some((peer, cause));

@@ -16,7 +16,7 @@ use crate::gate::config::Config;
 use crate::gate::rail::Rail;
 use crate::gate::ranks::Ranks;
 use crate::gate::signals::{Signals, TICK_MS};
-use crate::gate::{Arrival, Gate, NO_RAIL, rails};
+use crate::gate::{Arrival, Gate, rails};
 use crate::memory::span::Span;
 use crate::net::reliable::{PATIENCE_MS, PROBE};
 use crate::net::virtual_rails::VirtualRails;
@@ -166,7 +166,7 @@ impl<D: Driver> Gates<D> {
                 self.last_failed.filter(|_| self.living == 1 && !self.tolerant)?;
             return Some((self.ranks.of(process).start, cause));
         }
-        self.all[self.ranks.home(from) as usize].refusal().map(|cause| (from, cause))
+        self.all[self.ranks.home(from) as usize].silence().map(|cause| (from, cause))
     }
 
     /// The rank at this place of this process.
@@ -301,7 +301,8 @@ impl<D: Driver> Gates<D> {
         };
         match gate.reliability.news {
             Some((before, since)) if before == oldest => {
-                if now.saturating_sub(since) >= PATIENCE_MS && gate.small != NO_RAIL {
+                let breaks = self.rails.get(gate.small).is_some_and(|way| way.breaks);
+                if now.saturating_sub(since) >= PATIENCE_MS && breaks {
                     gate.reliability.news = None;
                     return Verdict::Broken(gate.small, Cause::Broken(libc::ETIMEDOUT));
                 }

@@ -184,7 +184,7 @@ impl<D: Driver> Gates<D> {
             self.consider(from);
         }
         let gate = &mut self.all[from as usize];
-        gate.reliability.heard();
+        gate.reliability.heard_over(rail);
         let ahead = header.seq.wrapping_sub(gate.rx_seq) as i32;
         if ahead > 0 {
             if !self.rails[rail].breaks {

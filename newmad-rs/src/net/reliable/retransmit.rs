@@ -141,9 +141,10 @@ impl Retransmit {
             return None;
         }
         let mut raw = [0; LONG];
-        for (index, byte) in raw.iter_mut().enumerate() {
-            *byte = self.bytes[(at + index) % self.bytes.len()];
-        }
+        let (before, behind) = self.bytes.split_at(at % self.bytes.len());
+        let (first, rest) = raw.split_at_mut(behind.len().min(LONG));
+        first.copy_from_slice(&behind[..first.len()]);
+        rest.copy_from_slice(&before[..rest.len()]);
         Header::decode(&raw).ok()
     }
 }

@@ -51,6 +51,8 @@ pub(crate) const PROBE: u8 = 2;
 pub(crate) struct Reliability {
     /// Links that were open and are not.
     pub(crate) broken: u8,
+    /// Links over which something has come since they were opened last.
+    pub(crate) carried: u8,
     /// Why the last one broke.
     pub(crate) cause: Cause,
     /// When the gate was first seen without any link, since anything came over one.
@@ -79,6 +81,7 @@ impl Reliability {
     pub(crate) fn new() -> Reliability {
         Reliability {
             broken: 0,
+            carried: 0,
             cause: Cause::Vanished,
             alone_since: None,
             unheard: false,
@@ -91,6 +94,12 @@ impl Reliability {
             late: false,
             asks: false,
         }
+    }
+
+    /// Something came over that rail.
+    pub(crate) fn heard_over(&mut self, rail: usize) {
+        self.carried |= 1 << rail;
+        self.heard();
     }
 
     /// Something came.

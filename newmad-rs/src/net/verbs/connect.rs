@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::channels::{CONTROLS, MESSAGE, Settings, TAIL};
 use super::eager::Eager;
 use super::flow::{MOST, WORDS};
-use super::ibv::{Adapter, Event, Plan, QueuePair};
+use super::ibv::{Adapter, Event, Plan, QueuePair, pick};
 use super::peer::READY;
 use super::pieces::READS_OF_LINK;
 use super::supply::Supply;
@@ -37,6 +37,18 @@ pub(crate) struct Own {
     home: Home,
 }
 
+fn unusable(why: String) -> Error {
+    Error::Bootstrap(format!("the driver verbs cannot be used: {why}"))
+}
+
+/// The names of the first active ports, so many.
+///
+/// # Errors
+/// There are fewer, or none may be used.
+pub(crate) fn active_ports(count: usize) -> Result<Vec<String>, Error> {
+    pick(count).map_err(unusable)
+}
+
 /// One process's part of a link that is being made.
 pub(crate) struct Offer(QueuePair);
 
@@ -48,15 +60,13 @@ impl Offer {
 }
 
 impl Own {
-    /// Opens a port, and a driver without any link. `device`: its name; else the active port at place `nth`. `home`: where queues
-    /// and buffers are made.
+    /// Opens the port of this name, and a driver without any link. `home`: where queues and buffers are made.
     ///
     /// # Errors
     /// There is none, or it may not be used.
     pub(crate) fn open(
         size: u32,
-        device: Option<&str>,
-        nth: usize,
+        port: &str,
         (slots, channels): (usize, Settings),
         reads_from: Option<usize>,
         home: Home,
@@ -66,9 +76,7 @@ impl Own {
         let controls = if channels.limit > 0 { CONTROLS } else { 0 };
         let each = 2 * slots + WORDS + controls;
         let plan = Plan { buffer: BUFFER, each, reads, links: size as usize };
-        let adapter = home
-            .make(|| Adapter::open(device, nth, plan))
-            .map_err(|why| Error::Bootstrap(format!("the driver verbs cannot be used: {why}")))?;
+        let adapter = home.make(|| Adapter::open(port, plan)).map_err(unusable)?;
         let adapter = Arc::new(adapter);
         let supply = match channels.limit {
             0 => None,

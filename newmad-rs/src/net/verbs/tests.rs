@@ -1,7 +1,7 @@
 use super::*;
 use crate::error::Error;
 use crate::net::verbs::channels::{Rules, Shrink};
-use crate::net::verbs::connect::Own;
+use crate::net::verbs::connect::{Own, active_ports};
 use crate::net::virtual_rails::Home;
 use crate::wire::Kind;
 use std::io::Write;
@@ -17,7 +17,10 @@ fn ends(settings: Settings) -> Option<[(Own, Verbs); 2]> {
 
 /// As [`ends`]: messages from this length on are read.
 pub(super) fn ends_with(settings: Settings, reads_from: usize) -> Option<[(Own, Verbs); 2]> {
-    let own = || Own::open(2, None, 0, (8, settings), Some(reads_from), Home::ANYWHERE);
+    let own = || {
+        let port = active_ports(1)?.remove(0);
+        Own::open(2, &port, (8, settings), Some(reads_from), Home::ANYWHERE)
+    };
     match (own(), own()) {
         (Ok(caller), Ok(called)) => Some([caller, called]),
         (Err(Error::Bootstrap(why)), _) | (_, Err(Error::Bootstrap(why))) => {

@@ -85,7 +85,7 @@ impl Talk {
             payload: payload.len() as u32,
             ..Header::new(kind)
         };
-        let (mut header, payload, large) = match input.below(16) {
+        let (mut header, payload, large) = match input.below(17) {
             0 | 1 => (Header { len: len as u64, ..of(Kind::Eager, &payload) }, payload, false),
             2 => (of(Kind::Eager, &[]), Vec::new(), false),
             3 | 4 => {
@@ -143,6 +143,7 @@ impl Talk {
                 let header = of(Kind::Pack, &payload);
                 (Header { tag: 0, len: payload.len() as u64, ..header }, payload, false)
             }
+            15 => (Header { tag: 0, ..of(Kind::Quiet, &[]) }, Vec::new(), false),
             _ => (Header { tag: 0, ..of(Kind::Bye, &[]) }, Vec::new(), false),
         };
         // Now and then one thing in it is wrong.

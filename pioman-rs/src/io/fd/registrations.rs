@@ -3,10 +3,13 @@
 //! Nearly always that is one, the first, which is found without a lock. But a listener may be made by a kernel thread,
 //! accepted on by the green threads of one runtime, and by another one's after that; no manager polls for another one's
 //! threads, so each has its own entry in its own set.
+//!
+//! A descriptor keeps the first set alive, which is looked at without a lock, and no other one: it may outlive thousands of
+//! runtimes, and each set is a descriptor of the kernel's.
 
 use std::io;
 use std::os::fd::RawFd;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
 use crate::io::fd::readiness::Readiness;
 use crate::io::fd::set::{FdSource, Interest, Key, READ, WRITE};
@@ -19,13 +22,20 @@ use marcel::plumbing::KernelMutex;
 pub(crate) struct Registrations {
     fd: RawFd,
     first: OnceLock<Registration>,
-    /// The others. A thread that registers, or asks the kernel for more events, holds the lock.
-    others: KernelMutex<Vec<Registration>>,
+    /// The others; those of managers that are gone until a thread registers. A thread that registers, or asks the
+    /// kernel for more events, holds the lock.
+    others: KernelMutex<Vec<Other>>,
 }
 
-#[derive(Clone)]
 struct Registration {
     source: Arc<FdSource>,
+    id: SourceId,
+    key: Key,
+}
+
+/// A registration that ends with its manager.
+struct Other {
+    source: Weak<FdSource>,
     id: SourceId,
     key: Key,
 }
@@ -81,17 +91,27 @@ impl Registrations {
     fn with_slow(&self, made: &OwnSource<FdSource>, events: u32) -> io::Result<Place> {
         let source = &made.source;
         let mut others = self.others.lock();
-        let known = self.first.get().into_iter().chain(others.iter());
-        let mut known = known.enumerate().filter(|(_, known)| Arc::ptr_eq(&known.source, source));
-        if let Some((i, known)) = known.next() {
+        let first = self.first.get().filter(|first| Arc::ptr_eq(&first.source, source));
+        if let Some(first) = first {
+            source.widen(first.key, self.fd, events).map_err(refusal)?;
+            return Ok(first.place(true));
+        }
+        others.retain(|other| other.source.strong_count() > 0);
+        let known = others.iter().find(|other| std::ptr::eq(other.source.as_ptr(), &**source));
+        if let Some(known) = known {
             source.widen(known.key, self.fd, events).map_err(refusal)?;
-            return Ok(known.place(i == 0));
+            return Ok(Place {
+                source: source.clone(),
+                id: known.id,
+                key: known.key,
+                is_first: false,
+            });
         }
         let key = source.add(self.fd, events).map_err(refusal)?;
         let new = Registration { source: source.clone(), id: made.id, key };
         let place = new.place(self.first.get().is_none());
-        if let Err(new) = self.first.set(new) {
-            others.push(new);
+        if let Err(Registration { source, id, key }) = self.first.set(new) {
+            others.push(Other { source: Arc::downgrade(&source), id, key });
         }
         Ok(place)
     }
@@ -105,9 +125,13 @@ impl Registration {
 
 impl Drop for Registrations {
     fn drop(&mut self) {
-        let others = self.others.get_mut();
-        for registration in self.first.take().into_iter().chain(others.drain(..)) {
-            registration.source.remove(registration.key, self.fd);
+        if let Some(first) = self.first.take() {
+            first.source.remove(first.key, self.fd);
+        }
+        for other in self.others.get_mut().drain(..) {
+            if let Some(source) = other.source.upgrade() {
+                source.remove(other.key, self.fd);
+            }
         }
     }
 }

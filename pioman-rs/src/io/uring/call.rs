@@ -3,8 +3,9 @@
 use std::ffi::c_char;
 use std::os::fd::RawFd;
 
+use io_uring::opcode;
+use io_uring::squeue::{Entry, Flags};
 use io_uring::types::{Fd, FsyncFlags};
-use io_uring::{opcode, squeue::Entry};
 
 /// The offset that stands for the file's own position.
 pub(crate) const POSITION: u64 = u64::MAX;
@@ -78,7 +79,14 @@ impl Call {
                 opcode::Fallocate::new(Fd(fd), len).offset(offset).mode(mode).build()
             }
             Call::Open { path, flags, mode } => {
-                opcode::OpenAt::new(Fd(libc::AT_FDCWD), path).flags(flags).mode(mode).build()
+                // The kernel would try with O_NONBLOCK first, and a FIFO's end would not wait for the other one: a
+                // reader would find the end of the file, a writer an error. Its worker opens as the flags say.
+                let by_worker = match flags & libc::O_NONBLOCK {
+                    0 => Flags::ASYNC,
+                    _ => Flags::empty(),
+                };
+                let open = opcode::OpenAt::new(Fd(libc::AT_FDCWD), path).flags(flags).mode(mode);
+                open.build().flags(by_worker)
             }
             Call::Close { fd } => opcode::Close::new(Fd(fd)).build(),
         }

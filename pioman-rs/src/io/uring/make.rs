@@ -80,9 +80,17 @@ unsafe fn elsewhere(call: Unmade, hint: Hint) -> i32 {
     unsafe { by_pool(call) }
 }
 
+/// The kernel's own code for a system call that a signal has interrupted, and that is to be made again.
+const ERESTARTSYS: i32 = 512;
+
+/// Whether the ring has given a call up. An open that a worker of the kernel has begun is not cancelled but interrupted.
+fn is_given_up(result: i32) -> bool {
+    matches!(-result, libc::ECANCELED | ERESTARTSYS)
+}
+
 /// Submits a call until it has a result; the call, if it was given up [`MOST_SUBMISSIONS`] times.
 ///
-/// The ring gives a call up (`ECANCELED`) when the kernel thread that submitted it has ended. An operation may have that
+/// The ring gives a call up when the kernel thread that submitted it has ended. An operation may have that
 /// result of its own, which the ring does not tell apart: the bound ends that, and the pool's result counts.
 fn resubmit<C>(mut call: C, mut submit: impl FnMut(C) -> Result<i32, C>) -> Result<i32, C> {
     for _ in 0..MOST_SUBMISSIONS {
@@ -175,7 +183,7 @@ unsafe fn by_ring(
     }
     std::mem::forget(pending);
     match slot.result() {
-        result if result == -libc::ECANCELED => Err(Unmade(call)),
+        result if is_given_up(result) => Err(Unmade(call)),
         result => Ok(result),
     }
 }

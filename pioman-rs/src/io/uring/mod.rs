@@ -14,6 +14,9 @@
 //! until its owner drops it: a thread that held all permits by its transfers, and then made a call, would wait for
 //! itself.
 //!
+//! *An open* may wait for another process (a FIFO's other end): a worker of the kernel makes it, and there may be as many
+//! workers as operations. Whether a path names a FIFO is not asked first: it may name another file by the time of the open.
+//!
 //! *A fork* leaves the child without the ring: its pages are not inherited, and a counter that the fork handler
 //! increments tells the child not to touch them. Files go on there by plain system calls.
 //!

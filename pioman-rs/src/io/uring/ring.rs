@@ -87,11 +87,17 @@ impl Uring {
         let mut probe = Probe::new();
         ring.submitter().register_probe(&mut probe)?;
         let known = (0..64).filter(|&code| probe.is_supported(code));
-        let known = known.fold(0, |mask, code| mask | 1u64 << code);
+        let mut known = known.fold(0, |mask, code| mask | 1u64 << code);
         if known & 1 << opcode::AsyncCancel::CODE == 0 {
             return Err(io::Error::other("the kernel cannot cancel operations"));
         }
         let most = ring.params().cq_entries() as usize / 2;
+        // A call that waits on one of the kernel's workers (a FIFO is opened) holds it. By default there are four a core:
+        // as many readers' opens would keep the writers' from ever beginning. The pool has no such limit.
+        let mut workers = [most as u32, 0];
+        if ring.submitter().register_iowq_max_workers(&mut workers).is_err() {
+            known &= !(1 << opcode::OpenAt::CODE); // before Linux 5.15
+        }
         Ok(Uring {
             ring: ManuallyDrop::new(ring),
             pushing: Spin::new(()),

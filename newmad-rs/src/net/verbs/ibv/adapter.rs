@@ -84,22 +84,14 @@ fn do_not_block(fd: RawFd) -> io::Result<()> {
 }
 
 impl Adapter {
-    /// Opens a port: the one of this name (`mlx5_0`, or `mlx5_0:2`), else the active one at place `nth`.
+    /// Opens the port of this name: `mlx5_0`, or `mlx5_0:2`.
     ///
     /// # Errors
     /// The reason, as text: no library, no adapter, no permission, no such port, no memory.
-    pub(in crate::net::verbs) fn open(
-        named: Option<&str>,
-        nth: usize,
-        plan: Plan,
-    ) -> Result<Adapter, String> {
-        let named = match named {
-            Some(name) => name.to_owned(),
-            None => pick(nth)?,
-        };
+    pub(in crate::net::verbs) fn open(named: &str, plan: Plan) -> Result<Adapter, String> {
         let (name, port) = match named.split_once(':') {
             Some((name, port)) => (name, port.parse().ok().filter(|&port| port > 0)),
-            None => (named.as_str(), Some(1)),
+            None => (named, Some(1)),
         };
         let port = port.ok_or_else(|| format!("{named}: a port is a number from 1"))?;
         let open = open_named(name)?;
@@ -395,20 +387,23 @@ impl Adapter {
     }
 }
 
-/// The name of the active port at that place.
-fn pick(nth: usize) -> Result<String, String> {
+/// The names of the first active ports, so many. They are looked at once: a port may go down between two looks.
+///
+/// # Errors
+/// The reason, as text: no library, no adapter, or fewer active ports.
+pub(in crate::net::verbs) fn pick(count: usize) -> Result<Vec<String>, String> {
     let all = ports()?;
-    let mut active = all.iter().filter(|port| port.is_active);
-    if let Some(port) = active.nth(nth) {
-        return Ok(port.name.clone());
+    let active = all.iter().filter(|port| port.is_active);
+    let picked: Vec<_> = active.take(count).map(|port| port.name.clone()).collect();
+    if picked.len() == count {
+        return Ok(picked);
     }
     let names: Vec<_> = all
         .iter()
         .map(|port| format!("{} ({})", port.name, if port.is_active { "active" } else { "down" }))
         .collect();
     Err(format!(
-        "{} verbs rail(s) need as many active ports, and this machine has {}: see `mad doctor`, and NMAD_VERBS_DEVICE",
-        nth + 1,
+        "{count} verbs rail(s) need as many active ports, and this machine has {}: see `mad doctor`, and NMAD_VERBS_DEVICE",
         if names.is_empty() { "none".into() } else { names.join(", ") }
     ))
 }

@@ -20,7 +20,7 @@ mod queue_pair;
 mod region;
 
 pub(crate) use adapter::Event;
-pub(super) use adapter::{Adapter, Plan, Which};
+pub(super) use adapter::{Adapter, Plan, Which, pick};
 pub(super) use completion::Completion;
 pub(super) use landing::Landing;
 pub use ports::{PortReport, ports};

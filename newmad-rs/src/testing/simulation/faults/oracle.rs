@@ -42,7 +42,7 @@ pub(super) fn judge(program: Program, seed: u64) -> Tally {
     for (&(from, to, tag), messages) in &world.sent {
         check_messages(&world, (from, to, tag), messages, whole.contains(&(from, to)));
     }
-    close(&mut world, &program);
+    close(&mut world, &program, &whole);
     let [drops, doubles, corrupted] = world.network.lock().unwrap().counts;
     let rails = world.cores.iter().flatten().flat_map(|core| &core.gates.rails);
     let reads = rails.map(|rail| rail.driver.adapter.reads as u64).sum();
@@ -165,8 +165,41 @@ fn check_messages(world: &World, key: (u32, u32, u64), messages: &[(usize, usize
     }
 }
 
-/// Every rank closes, in disorder.
-fn close(world: &mut World, program: &Program) {
+/// Tags of messages that are sent after their receivers have begun to close, and of such that are never sent.
+const LATE: u64 = 100;
+const NEVER: u64 = 101;
+
+/// Functions wait for messages of all others, which close before or after. The receives of such messages as will come.
+fn await_late(world: &mut World) -> Vec<(usize, u32)> {
+    let mut late = Vec::new();
+    for (rank, from) in (0..RANKS).flat_map(|rank| (0..RANKS).map(move |from| (rank, from))) {
+        if rank == from || world.left.contains(&rank) || world.left.contains(&from) {
+            continue;
+        }
+        let tags = if from > rank { &[NEVER, LATE][..] } else { &[NEVER] };
+        for &tag in tags {
+            let any = if tag == NEVER && from == 0 { None } else { Some(from) };
+            world.receive(rank, any, (tag, !0), (40_000, 0), None);
+            if let Some(core) = &world.cores[rank as usize] {
+                world.receives.last().unwrap().get().detach();
+                // No connection manager waits here for those to which there is no link.
+                let comes = tag == LATE && core.gates[from as usize].open != 0;
+                late.extend(comes.then(|| (world.receives.len() - 1, from)));
+            }
+        }
+    }
+    late
+}
+
+/// Every rank closes, in disorder; messages to those that have begun to close come, where functions wait for them.
+fn close(world: &mut World, program: &Program, whole: &[(u32, u32)]) {
+    // No connection manager says here that a rank is gone which was heard of no more.
+    let all_live = world.crashed.is_empty() && world.parted.is_empty();
+    // Nor does the network ever let long messages through that is rough to the end.
+    let waits = all_live && !program.rough_end && world.sends.len().is_multiple_of(2);
+    let late = if waits { await_late(world) } else { Vec::new() };
+    // Of messages that no receive takes, who sends them hears by the receiver's end, at once.
+    let all_taken = world.sends.iter().all(Asked::is_finished);
     if program.rough_end {
         world.network.lock().unwrap().calm = false;
         for rail in 0..program.natures.len() {
@@ -176,6 +209,14 @@ fn close(world: &mut World, program: &Program) {
     }
     for rank in 0..RANKS {
         let delayed = world.now() + 20;
+        let left = world.left.clone();
+        for to in (0..rank).filter(|to| waits && !left.contains(to)) {
+            let len = [10, 3000, 30_000][(world.sends.len() + to as usize) % 3];
+            let (waits, synchronous, spread, priority) = (false, false, 0, 0);
+            let step =
+                Step::Send { from: rank, to, tag: LATE, len, waits, synchronous, spread, priority };
+            world.step(step);
+        }
         if !world.left.contains(&rank) {
             world.close(rank);
         }
@@ -190,6 +231,12 @@ fn close(world: &mut World, program: &Program) {
     }
     for asked in world.sends.iter().chain(&world.receives).chain(&world.probes).filter(lives) {
         assert!(asked.is_finished(), "left over: {}", stuck(world, asked));
+    }
+    for &(index, from) in &late {
+        let asked = &world.receives[index];
+        let sure = all_taken && whole.contains(&(from, asked.rank));
+        let came = lives(&asked) && asked.result().is_ok();
+        assert!(came || !sure, "sent by {from} to {}: {:?}", asked.rank, asked.result());
     }
     world.cores.iter().flatten().for_each(nothing_is_left);
 }

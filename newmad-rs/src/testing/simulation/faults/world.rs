@@ -195,7 +195,7 @@ impl World {
         }
     }
 
-    fn step(&mut self, step: Step) {
+    pub(super) fn step(&mut self, step: Step) {
         match step {
             Step::Send { from: rank, .. } | Step::Recv { rank, .. } | Step::Probe { rank, .. }
                 if self.left.contains(&rank) => {}
