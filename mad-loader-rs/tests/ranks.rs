@@ -168,6 +168,17 @@ fn a_standard_stream_takes_the_mode_and_not_the_buffer_that_a_rank_gives_it() {
 }
 
 #[test]
+fn each_rank_has_its_own_rounding_and_traps() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = compile(folder.path(), "modes.c", &["-lm"]);
+    let output = ranks(&["-n", "8", program.to_str().unwrap(), "%"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{text}{errors}");
+    assert_eq!(text.matches(": 0 wrong").count(), 8, "{text}{errors}");
+}
+
+#[test]
 fn options_are_parsed_by_each_rank_while_others_parse_theirs() {
     let folder = tempfile::tempdir().unwrap();
     let program = compile(folder.path(), "options.c", &[]);

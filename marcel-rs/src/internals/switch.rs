@@ -5,7 +5,7 @@ use std::hint::black_box;
 use std::io;
 
 use crate::stack::pool::{ContextCache, ContextPool};
-use crate::stack::{Context, Switch};
+use crate::stack::{Context, Modes, Switch};
 
 /// What changes stacks in this build.
 pub const BACK_END: &str = if cfg!(feature = "back-end-corosensei") {
@@ -65,6 +65,7 @@ fn body<const DEEP: bool>() {
 /// A context that counts how often it is resumed.
 pub struct Rounds {
     job: Box<Job>,
+    usual: Modes,
     pool: ContextPool,
     cache: ContextCache,
 }
@@ -79,7 +80,7 @@ impl Rounds {
         let mut cache = ContextCache::default();
         let context = cache.take(&pool, 0)?;
         let job = Box::new(Job { context, count: Cell::new(0), over: Cell::new(false) });
-        let rounds = Rounds { job, pool, cache };
+        let rounds = Rounds { job, usual: Modes::now(), pool, cache };
         JOB.set(&*rounds.job);
         rounds.round();
         Ok(rounds)
@@ -90,7 +91,7 @@ impl Rounds {
     pub fn round(&self) {
         // SAFETY: idle or suspended, and ours alone: the cells keep other threads away. What is suspended holds nothing
         // of a kernel thread, so it may be another one than before.
-        unsafe { self.job.context.resume() };
+        unsafe { self.job.context.resume(self.usual) };
     }
 
     /// How often it was resumed.
@@ -117,6 +118,7 @@ fn ends() {
 
 /// Bodies that end at once, each on a context of the pool's.
 pub struct Starts {
+    usual: Modes,
     pool: ContextPool,
     cache: ContextCache,
 }
@@ -125,7 +127,11 @@ impl Starts {
     /// With an empty pool.
     #[allow(clippy::new_without_default, reason = "there is nothing to choose, and no other user")]
     pub fn new() -> Starts {
-        Starts { pool: ContextPool::new(0, 0, ends), cache: ContextCache::default() }
+        Starts {
+            usual: Modes::now(),
+            pool: ContextPool::new(0, 0, ends),
+            cache: ContextCache::default(),
+        }
     }
 
     /// Takes a context, runs a body to its end, gives the context back. How many have ended on this kernel thread.
@@ -136,7 +142,7 @@ impl Starts {
     pub fn start(&mut self) -> io::Result<u64> {
         let context = self.cache.take(&self.pool, 0)?;
         // SAFETY: idle, and ours.
-        unsafe { context.resume() };
+        unsafe { context.resume(self.usual) };
         self.cache.put(&self.pool, context);
         Ok(ENDED.get())
     }

@@ -3,6 +3,7 @@
 use std::cell::Cell;
 
 use super::memory::Stack;
+use super::modes;
 
 /// Why a thread gave control back to the scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +52,7 @@ pub(super) struct Frame<E> {
     /// What a suspended thread does first when it is resumed.
     pub(super) errand: Cell<Option<fn()>>,
     pub(super) body: fn(),
+    pub(super) modes: modes::Own,
     pub(super) stack: Stack,
 }
 

@@ -26,8 +26,8 @@
 //! calls before it. corosensei switches by `call` and `ret`, which is right for a generator, whose resumer and
 //! body are inlined into one loop. A thread suspends some calls deep, in `park` or `lock`, and every switch then
 //! costs two wrong predictions: one at the switch, one where `park` returns. A plain jump leaves that stack
-//! alone. Boost's functions jump as well, but are reached by a `call` that has no `ret`, and save the control
-//! words of the floating-point units (the others leave those to the kernel thread).
+//! alone. Boost's functions jump as well, but are reached by a `call` that has no `ret`, and load the control words
+//! of the floating-point units at every switch ([`Modes`] does so where they differ, for all back ends).
 //!
 //! Unwinding needs nothing of a back end: a suspended thread that is to be unwound is resumed with an errand,
 //! and raises a panic in its own `suspend`. Every frame that is crossed is Rust's, and the payload ends where
@@ -45,6 +45,7 @@ mod coroutine;
 mod fcontext;
 mod frame;
 pub(crate) mod memory;
+mod modes;
 pub(crate) mod pool;
 mod slab;
 #[cfg(test)]
@@ -70,6 +71,7 @@ use std::ptr::NonNull;
 pub(crate) use self::frame::Switch;
 use self::frame::{BackEnd, Frame};
 use self::memory::Stack;
+pub(crate) use self::modes::Modes;
 
 /// Bytes at the top of a stack that are not for the thread.
 const FRAME: usize = size_of::<Frame<Engine>>();
@@ -95,6 +97,7 @@ impl Context {
         unsafe {
             (&raw mut (*frame).errand).write(Cell::new(None));
             (&raw mut (*frame).body).write(body);
+            (&raw mut (*frame).modes).write(modes::Own::default());
             (&raw mut (*frame).stack).write(stack);
             Engine::init(frame, &stack);
             Context(NonNull::new_unchecked(frame))
@@ -107,14 +110,15 @@ impl Context {
         unsafe { self.0.as_ref() }
     }
 
-    /// Runs the thread until it switches out or ends.
+    /// Runs the thread until it switches out or ends. `usual`: the calling kernel thread's floating-point modes.
     ///
     /// # Safety
     /// The context is idle or suspended, and the caller's to run.
     #[inline(always)]
-    pub(crate) unsafe fn resume(&self) -> Switch {
+    pub(crate) unsafe fn resume(&self, usual: Modes) -> Switch {
+        let frame = self.frame();
         // SAFETY: the caller's promise.
-        unsafe { self.frame().engine.resume() }
+        frame.modes.around(usual, || unsafe { frame.engine.resume() })
     }
 
     /// Switches back to the code that resumed the thread. Returns when it is resumed; unwinds after

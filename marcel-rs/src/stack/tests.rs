@@ -40,7 +40,7 @@ fn give(context: &Context, job: impl FnOnce() + 'static) {
 
 fn resume(context: &Context) -> Switch {
     // SAFETY: these tests have one context at a time, idle or suspended.
-    unsafe { context.resume() }
+    unsafe { context.resume(Modes::now()) }
 }
 
 fn unwind(context: &Context) {
@@ -101,6 +101,49 @@ fn values_in_registers_survive_a_switch() {
             let ours = mix(7, || assert_eq!(resume(context), Switch::Yield));
             assert_eq!(resume(context), Switch::Ended);
             assert_eq!((ours, seen.get()), (expected, expected));
+        },
+    );
+}
+
+#[test]
+fn each_has_its_own_rounding() {
+    #[cfg(target_arch = "x86_64")]
+    const UPWARD: i32 = 0x800;
+    #[cfg(target_arch = "aarch64")]
+    const UPWARD: i32 = 0x40_0000;
+    unsafe extern "C" {
+        safe fn fesetround(mode: i32) -> i32;
+        safe fn fegetround() -> i32;
+    }
+    // A quotient that no register of the compiler's holds already.
+    let third = || std::hint::black_box(1.0f64) / std::hint::black_box(3.0);
+    let (nearest, seen) = (third(), std::rc::Rc::new(Cell::new(0)));
+    let theirs = seen.clone();
+    with(
+        move || {
+            assert_eq!(fegetround(), 0);
+            fesetround(UPWARD);
+            for _ in 0..3 {
+                suspend(Switch::Yield);
+                assert!(fegetround() == UPWARD && third() > nearest);
+                theirs.set(theirs.get() + 1);
+            }
+            fesetround(0);
+            suspend(Switch::Yield);
+            assert!(fegetround() == 0 && third() == nearest);
+            theirs.set(theirs.get() + 1);
+            fesetround(UPWARD);
+        },
+        |context| {
+            while resume(context) != Switch::Ended {
+                assert!(fegetround() == 0 && third() == nearest);
+            }
+            assert_eq!(seen.get(), 4, "all went well there");
+            assert_eq!(fegetround(), 0, "what has ended leaves nothing");
+            let theirs = seen.clone();
+            give(context, move || theirs.set(fegetround()));
+            assert_eq!(resume(context), Switch::Ended);
+            assert_eq!(seen.get(), 0, "nor to the next one here");
         },
     );
 }

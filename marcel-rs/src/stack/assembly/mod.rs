@@ -3,7 +3,7 @@
 //! Each side leaves on its stack what the compiler cannot be told to save (the frame pointer, and the register that
 //! it keeps for itself) and the address where it goes on; its stack pointer is all that there is to remember.
 //! The other callee-saved registers are declared as overwritten, so that the compiler saves those that it uses.
-//! The control words of the floating-point units stay what they are: they are the kernel thread's.
+//! The control words of the floating-point units stay what they are: see `modes`.
 //!
 //! Where no frame was before, the return address and the frame pointer are zero: unwinders and debuggers end there.
 
