@@ -414,7 +414,9 @@ fn child() {
         },
         "pairs" => |session: &Session| pairs(session),
         "death" => |session: &Session| death(session),
-        "leave" => |session: &Session| leave(session),
+        "leave" => |session: &Session| leave(session, false),
+        "leave late" => |session: &Session| leave(session, true),
+        "leave one by one" => |session: &Session| leave_one_by_one(session),
         "function" | "functions" => |session: &Session| functions(session),
         "teams" => |session: &Session| death_in_a_team(session),
         "first" => |session: &Session| first_to_go(session),
@@ -440,7 +442,8 @@ fn child() {
     let ranks = match scenario.as_str() {
         "death" => 8,
         "teams" => 4,
-        "pairs" | "panic" | "leave" | "first" | "gather" | "functions" => 2,
+        "pairs" | "panic" | "leave" | "leave late" | "leave one by one" | "first" | "gather"
+        | "functions" => 2,
         "function" => 1,
         _ => own,
     };
@@ -530,8 +533,9 @@ fn pairs(session: &Session) -> Result<(), Error> {
     session.barrier()
 }
 
-/// Rank 0 returns, and its process goes on: all others get what it has sent, and then learn that it has left.
-fn leave(session: &Session) -> Result<(), Error> {
+/// Rank 0 returns, and its process goes on: all others get what it has sent, and then learn that it has left. `late`: a function
+/// of it waits for a message.
+fn leave(session: &Session, late: bool) -> Result<(), Error> {
     const MESSAGES: usize = 300;
     let rank = session.rank();
     session.barrier()?;
@@ -542,6 +546,9 @@ fn leave(session: &Session) -> Result<(), Error> {
                 let len = if number % 7 == 0 { 50_000 } else { 3000 };
                 std::mem::forget(session.isend(to, 1, vec![number as u8; len])?);
             }
+        }
+        if late {
+            session.irecv(ANY, 3, vec![0; 8])?.on_done(drop);
         }
         return Ok(());
     }
@@ -560,6 +567,10 @@ fn leave(session: &Session) -> Result<(), Error> {
             "rank {rank}: {result:?}"
         );
     };
+    if late {
+        // Before anything is announced to it: it is quiet, and receives still.
+        left(session.recv(0, 1, &mut buffer).map(drop));
+    }
     let send = session.isend_with(0, 2, vec![0; 100_000], SendOptions::new().sync())?;
     left(session.recv(0, 1, &mut buffer).map(drop));
     left(send.wait().map(drop));
@@ -571,6 +582,42 @@ fn leave(session: &Session) -> Result<(), Error> {
     // Its process is still there, with the other rank.
     session.group(&others)?.barrier().wait()?;
     println!("rank {rank} got the error");
+    Ok(())
+}
+
+/// The first rank returns before its peer hears from it, then its neighbour does, for whose function a message comes. Who
+/// sends to the first one is told that it has left.
+fn leave_one_by_one(session: &Session) -> Result<(), Error> {
+    const MESSAGES: usize = 300;
+    match session.rank() {
+        0 => {
+            for number in 0..MESSAGES {
+                std::mem::forget(session.isend(2, 1, vec![number as u8; 3000])?);
+            }
+        }
+        1 => {
+            session.irecv(2, 2, vec![0; 8])?.on_done(|result| {
+                assert_eq!(result.unwrap().1.len, 8);
+                println!("heard of it");
+            });
+        }
+        2 => {
+            // Nobody looks meanwhile, and not all messages have room.
+            std::thread::sleep(std::time::Duration::from_millis(100));
+            let mut buffer = vec![0; 3000];
+            for number in 0..MESSAGES {
+                session.recv(0, 1, &mut buffer)?;
+                assert!(buffer.iter().all(|&byte| byte == number as u8), "{number}");
+            }
+            let refused = session.send_with(0, 3, vec![0; 100_000], SendOptions::new().sync());
+            assert!(
+                matches!(refused, Err(Error::PeerDied { rank: 0, cause: Cause::Left })),
+                "{refused:?}"
+            );
+            session.send(1, 2, &[0; 8])?;
+        }
+        _ => {}
+    }
     Ok(())
 }
 
@@ -744,6 +791,9 @@ fn ranks_of_other_processes_hear_that_a_rank_has_returned() {
     for (driver, more) in
         [("shm", ("NMAD_CMA", "1")), ("shm", ("NMAD_LOCK", "fine")), ("tcp", ("NMAD_CMA", "0"))]
     {
+        let late = common::launch("leave late", 3, &[("NMAD_DRIVER", driver), more]).end(LIMIT);
+        let told = late.iter().map(|end| end.text.matches("got the error").count());
+        assert_eq!(told.sum::<usize>(), 5, "{driver}: {late:#?}");
         once_soon(|| {
             let ended = common::launch("leave", 3, &[("NMAD_DRIVER", driver), more]).end(LIMIT);
             let mut took = Vec::new();
@@ -768,6 +818,16 @@ fn a_rank_that_ends_gets_what_a_function_of_it_waits_for() {
             assert!(ended.iter().all(|end| end.code == Some(0)), "{env:?}: {ended:#?}");
             assert!(ended[0].text.contains("heard of 5 messages"), "{env:?}: {ended:#?}");
         }
+    }
+}
+
+#[test]
+fn who_sends_to_a_rank_that_has_left_is_told_while_its_process_waits() {
+    for (driver, cma) in [("shm", "1"), ("shm", "0"), ("tcp", "1"), ("shm+tcp", "1")] {
+        let env = [("NMAD_DRIVER", driver), ("NMAD_CMA", cma)];
+        let ended = common::launch("leave one by one", 2, &env).end(LIMIT);
+        assert!(ended.iter().all(|end| end.code == Some(0)), "{env:?}: {ended:#?}");
+        assert!(ended[0].text.contains("heard of it"), "{env:?}: {ended:#?}");
     }
 }
 

@@ -60,6 +60,13 @@ pub(crate) enum Life {
     Dead(Cause),
 }
 
+impl Life {
+    /// Whether it may still receive.
+    pub(crate) fn is_listening(self) -> bool {
+        matches!(self, Life::Alive | Life::Quiet)
+    }
+}
+
 /// The small track goes over no link.
 pub(crate) const NO_RAIL: usize = usize::MAX;
 
@@ -150,8 +157,8 @@ pub(crate) struct Gate {
     pub(crate) bye_sent: bool,
     /// The peer was told that no message comes to it any more.
     pub(crate) quiet_sent: bool,
-    /// So many of this process's ranks that have left the peer was told of ([`crate::proto::departures`]); whether the next
-    /// one waits for room.
+    /// So much of the news about this process's ranks the peer was told ([`crate::proto::departures`]); whether the next waits
+    /// for room.
     pub(crate) told: usize,
     untold: bool,
 }

@@ -73,7 +73,7 @@ pub(crate) struct Core<D> {
     /// Requests of ranks that close. When all ranks do, the process leaves.
     pub(crate) closing: Queue,
     pub(crate) open_ranks: usize,
-    /// Which ranks have left before their processes.
+    /// Which ranks have gone before their processes.
     pub(crate) departures: Departures,
     /// What tools are to be told, if any are there.
     pub(crate) events: Option<Box<Events>>,
@@ -84,6 +84,8 @@ pub(crate) struct Core<D> {
     pub(crate) listens: bool,
     /// A rank closes, or has failed: each round has something to do for that.
     pub(crate) ends: bool,
+    /// The process closes, and a peer was told that functions here still wait for messages of it.
+    pub(crate) is_quiet: bool,
     /// The rank whose failure is this process's, if one has failed.
     pub(crate) fallen: Option<(u32, Cause)>,
     /// Nothing is received any more: `closed`, or a rank has failed.
@@ -144,6 +146,7 @@ impl<D: Driver> Core<D> {
             has_bans: false,
             listens: false,
             ends: false,
+            is_quiet: false,
             fallen: None,
             deaf: false,
             closed: false,

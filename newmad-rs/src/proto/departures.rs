@@ -1,27 +1,33 @@
 //! Ranks that leave before their processes do.
 //!
 //! ```text
-//!   closes ──nothing of it is under way in its process, or may come for a function──▶ has left
-//!                      other ranks of its process: what they wait for from it ends, at once
-//!          ──nothing of it is under way with a peer───▶ that peer is told (`Leave`), and ends what its ranks wait for
+//!   closes ──nothing of it is under way in its process──▶ is quiet: it sends nothing any more
+//!                                                            │ other ranks of its process: what they would receive from
+//!                                                            │ it ends, at once
+//!          ──nothing may come that a function waits for──▶ has left: it receives nothing any more
+//!                                                              other ranks of its process: what they send to it ends
+//!   A peer is told of either (`Leave`), once nothing of the rank is under way there, and ends the same.
 //! ```
-//! The last ranks of a process leave with it: a process in which all ranks close says `Bye` instead.
+//! Nearly always the two are one. The last ranks of a process go with it: a process in which all ranks close says `Bye`
+//! instead, or `Quiet` if functions wait ([`quiet`](super::quiet)).
 //!
 //! Invariants:
-//! - `Leave` follows all messages of the rank to that peer, so the peer has them all when it ends receives from it.
+//! - The first `Leave` follows all messages of the rank to that peer, so the peer has them all when it ends receives from it.
 //! - A rank that has left matches no announcement: those that are here are forgotten, its receives end, and later ones are
-//!   dropped. So a peer that is told may end what it had announced to that rank: no memory of it is read any more.
+//!   dropped. So a peer that is told may end what it had announced to that rank: no memory of it is read any more. And it is told,
+//!   or hears goodbye: also while its process closes.
 
 use crate::error::Cause;
-use crate::gate::{Life, NO_RAIL};
+use crate::gate::NO_RAIL;
 use crate::matching::pool::{Content, NONE};
 use crate::net::Driver;
 use crate::proto::core::Core;
+use crate::proto::departed::Stage;
 use crate::proto::life::Why;
 use crate::proto::take_back::is_unasked;
 use crate::request::Ref;
 use crate::sys::now_ns;
-use crate::wire::{Header, Kind, Malformed};
+use crate::wire::{Header, Kind, Malformed, TAKES};
 
 /// So long receives from ranks that have left are not looked for again, in nanoseconds; and so many times as long as the last look
 /// took.
@@ -32,7 +38,7 @@ impl<D: Driver> Core<D> {
     /// Whether nothing can come from that rank any more: which rank is gone, and why.
     #[inline(always)]
     pub(crate) fn hopeless(&self, from: u32) -> Option<(u32, Cause)> {
-        if self.departures.has_left(from) {
+        if self.departures.is_quiet(from) {
             return Some((from, Cause::Left));
         }
         self.gates.hopeless(from)
@@ -46,23 +52,34 @@ impl<D: Driver> Core<D> {
         self.gates[to as usize].refusal()
     }
 
-    /// Has ranks leave that close and can, and tells the peers. Progress path.
+    /// Has ranks go that close and can, and tells the peers. Progress path.
     #[cold]
     pub(crate) fn try_leave(&mut self) {
-        if self.is_closing() || self.closed {
+        if self.closed || self.is_closing() && !self.is_quiet {
             return;
         }
         let mut at = 0;
         while let Some(&mine) = self.departures.closing.get(at) {
-            if self.is_under_way(self.process, mine) || self.may_come_to(mine) {
+            if self.is_under_way(self.process, mine) {
                 at += 1;
                 continue;
             }
             let rank = self.gates.own(mine);
-            self.departures.closing.swap_remove(at);
-            self.departures.ours.push(mine);
-            self.matching.forget(mine, |cell| cell.content != Content::Eager);
-            self.on_departure(self.process, rank);
+            let stage = match self.may_come_to(mine) {
+                true => Stage::Quiet,
+                false => Stage::Left,
+            };
+            if stage > self.departures.stage(rank) {
+                self.on_departure(self.process, rank, stage);
+                self.departures.news.push((mine, stage));
+            }
+            match stage {
+                Stage::Left => {
+                    self.departures.closing.swap_remove(at);
+                    self.matching.forget(mine, |cell| cell.content != Content::Eager);
+                }
+                _ => at += 1,
+            }
         }
         if self.departures.waits.are_to_end {
             self.end_waits(false);
@@ -74,21 +91,24 @@ impl<D: Driver> Core<D> {
         }
     }
 
-    /// A rank of that process has left: nothing is received from it any more, or sent to it. What is on its way in part
+    /// A rank of that process goes, so far: nothing is received from it any more, or sent to it. What is on its way in part
     /// goes on.
-    fn on_departure(&mut self, process: u32, rank: u32) {
-        self.departures.note(rank);
-        self.gates.ended.push((rank, Cause::Left));
-        self.tell_of_end(Cause::Left);
-        self.fail_sends(
-            process,
-            |request| request.peer == rank && request.moved.get() == 0,
-            |request| request.peer == rank && is_unasked(request),
-        );
+    fn on_departure(&mut self, process: u32, rank: u32, stage: Stage) {
+        if !self.departures.is_quiet(rank) {
+            self.gates.ended.push((rank, Cause::Left));
+            self.departures.note(rank, stage);
+            self.tell_of_end(Cause::Left);
+        }
+        self.departures.note(rank, stage);
+        if stage == Stage::Left {
+            self.fail_sends(
+                process,
+                |request| request.peer == rank && request.moved.get() == 0,
+                |request| request.peer == rank && is_unasked(request),
+            );
+        }
         // Else all that is outstanding is that ranks close.
-        if self.pending.count() > self.departures.closing.len() + self.departures.ours.len()
-            && !core::mem::replace(&mut self.departures.waits.are_to_end, true)
-        {
+        if self.has_requests() && !core::mem::replace(&mut self.departures.waits.are_to_end, true) {
             self.end_waits(false);
             if self.departures.waits.are_to_end {
                 // A thread that looks, or is about to sleep, does it.
@@ -98,8 +118,8 @@ impl<D: Driver> Core<D> {
         }
     }
 
-    /// Ends what ranks of this process wait for from ranks that have left, and what those of its ranks have left behind that
-    /// have. This looks at all receives, and ranks may leave by the thousand: so it is done for several at once, unless `now`
+    /// Ends what ranks of this process would receive from ranks that are quiet, and what those of its ranks have left behind that
+    /// have left. This looks at all receives, and ranks may leave by the thousand: so it is done for several at once, unless `now`
     /// is said.
     #[cold]
     pub(crate) fn end_waits(&mut self, now: bool) {
@@ -120,7 +140,7 @@ impl<D: Driver> Core<D> {
             };
             let departures = &self.departures;
             let is_over =
-                |request: Ref| matches!(why, Why::Closed) || departures.has_left(request.peer);
+                |request: Ref| matches!(why, Why::Closed) || departures.is_quiet(request.peer);
             while let Some(request) = self.matching.find_posted_of(mine, is_over) {
                 self.matching.unpost(request);
                 self.pending.finish(request, why.of(request));
@@ -143,16 +163,17 @@ impl<D: Driver> Core<D> {
                 .is_some()
     }
 
-    /// Tells `peer` which ranks of this process have left, as far as its track has room.
+    /// Tells `peer` which ranks of this process have gone, as far as its track has room.
     pub(crate) fn tell_departures(&mut self, peer: u32) {
         loop {
             let gate = &self.gates[peer as usize];
-            let Some(&mine) = self.departures.ours.get(gate.told) else { break };
-            let open = gate.life == Life::Alive && gate.small != NO_RAIL && !gate.bye_sent;
-            if !open || self.is_closing() || self.is_under_way(peer, mine) {
+            let Some(&(mine, stage)) = self.departures.news.get(gate.told) else { break };
+            let open = gate.life.is_listening() && gate.small != NO_RAIL && !gate.bye_sent;
+            if !open || self.is_closing() && !self.is_quiet || self.is_under_way(peer, mine) {
                 break;
             }
-            let mut header = Header { tag: mine.into(), ..Header::new(Kind::Leave) };
+            let flags = if stage == Stage::Left { 0 } else { TAKES };
+            let mut header = Header { tag: mine.into(), flags, ..Header::new(Kind::Leave) };
             if !self.post(peer, &mut header, &[]) {
                 return self.gates.wait_for_room(peer, true);
             }
@@ -161,14 +182,15 @@ impl<D: Driver> Core<D> {
         self.gates.wait_for_room(peer, false);
     }
 
-    /// `Leave`: a rank of `from` has left.
+    /// `Leave`: a rank of `from` has gone.
     pub(crate) fn on_leave(&mut self, from: u32, header: &Header) -> Result<(), Malformed> {
         let place = u16::try_from(header.tag).map_err(|_| Malformed)?;
         let rank = self.gates[from as usize].rank(place).ok_or(Malformed)?;
-        if self.departures.left.is_empty() || self.departures.has_left(rank) {
+        let stage = if header.flags & TAKES != 0 { Stage::Quiet } else { Stage::Left };
+        if !self.departures.may_be() || self.departures.stage(rank) >= stage {
             return Err(Malformed);
         }
-        self.on_departure(from, rank);
+        self.on_departure(from, rank, stage);
         Ok(())
     }
 }

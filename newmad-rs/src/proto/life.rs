@@ -318,7 +318,7 @@ impl<D: Driver> Core<D> {
                 open |= !idle || (gate.reliability.broken != 0 && !over);
                 continue;
             }
-            if !gate.bye_sent && idle && !self.copies_with(peer) && !self.is_taking(peer) {
+            if !gate.bye_sent && idle && !self.copies_with(peer) {
                 match awaits && self.may_come_from(peer) {
                     true => self.say_quiet(peer),
                     false => {
@@ -339,7 +339,8 @@ impl<D: Driver> Core<D> {
             let lent = self.gates[peer as usize].large_expected > 0;
             let care = &self.gates[peer as usize].reliability;
             let settled = care.is_settled() && care.due == 0;
-            open |= lent || !settled || !(self.gates[peer as usize].bye_sent && heard && flushed);
+            let said = self.gates[peer as usize].bye_sent;
+            open |= lent || !settled || !(said && heard && flushed) || self.is_taking(peer);
         }
         if silent {
             self.signals.leave();

@@ -9,10 +9,11 @@
 //! or `Bye` at once where nothing may come, as nearly always. A peer that hears `Quiet` ends what it would receive, agrees
 //! without it, and goes on to send; so two that wait for each other both end.
 //!
-//! Whose peer is quiet says goodbye once what it has announced is taken, or refused by the peer's own goodbye; and nobody says it while a
-//! message comes that a function waits for.
+//! Nobody says goodbye while a message comes that a function waits for. Nor does who has announced a message to a peer that is
+//! quiet close its links before that has taken it, or has said goodbye and so refused it. (To keep the goodbye itself back so long
+//! would have two wait for each other that are quiet and have announced what neither takes.)
 //!
-//! A rank of a process leaves ([`departures`](super::departures)) when nothing may come that a function of it waits for.
+//! A rank goes before its process by the same two steps: [`departures`](super::departures).
 //!
 //! Not waited for, once a message has been announced that no receive takes: none will, and who sends it hears so from the end.
 
@@ -51,6 +52,7 @@ impl<D: Driver> Core<D> {
         if !self.gates[peer as usize].quiet_sent {
             let sent = self.post(peer, &mut Header::new(Kind::Quiet), &[]);
             self.gates[peer as usize].quiet_sent = sent;
+            self.is_quiet = true;
         }
     }
 
@@ -71,15 +73,18 @@ impl<D: Driver> Core<D> {
     pub(super) fn may_come_from(&self, peer: u32) -> bool {
         let gate = &self.gates[peer as usize];
         let comes = |request: Ref| is_awaited(request) && request.gate.get() == peer;
-        if self.table.find(comes).is_some()
-            || matches!(gate.assembly, Assembly::Request { request, .. } if is_awaited(request))
-        {
+        let in_parts = match gate.assembly {
+            Assembly::Nothing => None,
+            Assembly::Request { request, .. } => Some(request),
+            Assembly::Cell(cell) => self.matching.pool.get(cell).claimed,
+        };
+        if in_parts.is_some_and(is_awaited) || self.table.find(comes).is_some() {
             return true;
         }
         let ranks = gate.ranks();
         let from_there = |request: Ref| {
             let from = request.peer;
-            from == ANY_SOURCE || ranks.contains(&from) && !self.departures.has_left(from)
+            from == ANY_SOURCE || ranks.contains(&from) && !self.departures.is_quiet(from)
         };
         gate.life == Life::Alive
             && self
@@ -89,17 +94,13 @@ impl<D: Driver> Core<D> {
             && self.matching.find_announced(|cell, _| cell.gate == peer).is_none()
     }
 
-    /// Whether a function of the rank at this place, which closes, waits for a message that may still be sent. A rank that closes
-    /// sends none.
+    /// Whether a function of the rank at this place, which closes, waits for a message that may still be sent.
     pub(super) fn may_come_to(&self, mine: u16) -> bool {
-        let own = self.gates[self.process as usize].ranks();
-        let closes = |rank: u32| {
-            let closing = &self.departures.closing;
-            own.contains(&rank) && closing.iter().any(|&place| self.gates.own(place) == rank)
-        };
-        let may_send = |rank| {
-            // Another rank of this process is open.
-            rank == ANY_SOURCE || self.hopeless(rank).is_none() && !closes(rank)
+        let sends =
+            |peer: usize| self.gates[peer].life == Life::Alive && peer != self.process as usize;
+        let may_send = |rank| match rank {
+            ANY_SOURCE => self.open_ranks > 0 || (0..self.gates.len()).any(sends),
+            rank => rank != self.gates.own(mine) && self.hopeless(rank).is_none(),
         };
         let comes = |request: Ref| is_awaited(request) && may_send(request.peer);
         self.matching.find_posted_of(mine, comes).is_some()

@@ -108,6 +108,8 @@ pub(crate) const READ: u8 = 2;
 pub(crate) const REFUSED: u8 = 1;
 /// In `Fin`: the receiver is told (the sender has written everything); otherwise the sender is.
 pub(crate) const TO_RECEIVER: u8 = 1;
+/// In `Leave`: the rank goes on to receive what functions of it wait for.
+pub(crate) const TAKES: u8 = 1;
 /// In `Back`: the sender is told that its announcement is taken back; otherwise the receiver is asked for that.
 pub(crate) const TO_SENDER: u8 = 1;
 
@@ -317,7 +319,8 @@ impl Header {
             Kind::Back => flags & !TO_SENDER == 0 && payload == 0,
             Kind::Data => flags == 0 && payload > 0 && header.len.checked_add(payload).is_some(),
             Kind::Pack => flags == 0 && payload > 0 && payload == header.len,
-            Kind::Bye | Kind::Quiet | Kind::Ack | Kind::Probe | Kind::Ask | Kind::Leave => {
+            Kind::Leave => flags & !TAKES == 0 && payload == 0,
+            Kind::Bye | Kind::Quiet | Kind::Ack | Kind::Probe | Kind::Ask => {
                 flags == 0 && payload == 0
             }
             Kind::Have => flags == 0 && payload.is_multiple_of(RANGE as u64),
@@ -376,6 +379,7 @@ mod tests {
         round_trip(Header { flags: TO_RECEIVER, id: 3, ..Header::new(Kind::Fin) });
         round_trip(Header { flags: TO_SENDER, id: 3, ..Header::new(Kind::Back) });
         round_trip(Header { tag: 7, ..Header::new(Kind::Leave) });
+        round_trip(Header { tag: 7, flags: TAKES, ..Header::new(Kind::Leave) });
         round_trip(Header { len: 4096, payload: 4096, id: 3, ..Header::new(Kind::Data) });
         round_trip(Header { seq: u32::MAX, ..Header::new(Kind::Bye) });
         round_trip(Header::new(Kind::Quiet));

@@ -205,7 +205,8 @@ impl Talk {
             }
             13 => {
                 let tag = input.word() >> input.below(64);
-                return (Header { tag, ..of(Kind::Leave, &[]) }, Vec::new(), false);
+                let flags = input.byte() & 1;
+                return (Header { tag, flags, ..of(Kind::Leave, &[]) }, Vec::new(), false);
             }
             _ => {}
         }

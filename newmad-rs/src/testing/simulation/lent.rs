@@ -32,6 +32,37 @@ fn after_its_goodbye_a_rank_reads_nothing_from_a_peers_memory() {
     }
 }
 
+/// Two that close wait for messages of each other that never come, and have announced others that neither takes.
+#[test]
+fn two_that_close_do_not_wait_for_each_other() {
+    for apart in [false, true] {
+        let (mut cores, _) = pair();
+        let how = How { waits: true, spread: 0 };
+        let mut all = Vec::new();
+        for (core, peer) in cores.iter_mut().zip([1, 0]) {
+            let receive = Asked::recv_with(core, (peer, 1), 8, how, |request| request);
+            receive.get().detach();
+            all.push((
+                receive,
+                Asked::send_with(core, (peer, 2), [1; 1000], how, |request| request),
+            ));
+        }
+        let mut closes = Vec::new();
+        for core in &mut cores {
+            closes.push(Asked::plain(core, Request::close()));
+            if apart {
+                core.progress();
+            }
+        }
+        settle(&mut cores);
+        for (receive, send) in &all {
+            assert!(matches!(receive.result(), Err(crate::Error::PeerDied { .. })));
+            assert!(matches!(send.result(), Err(crate::Error::PeerDied { .. })));
+        }
+        assert!(closes.iter().all(|close| close.result().is_ok()));
+    }
+}
+
 /// While a long copy goes on, what other threads submit begins, and one that waits for the engine gets it, after a piece.
 #[test]
 fn a_long_copy_keeps_other_threads_from_the_engine_for_no_more_than_a_piece() {
