@@ -288,6 +288,7 @@ fn a_process_that_ends_inside_an_epoch_is_an_error_of_the_others() {
         "holder",
         "lock_all",
         "flush",
+        "again",
         "created",
         "request",
         "accumulate",

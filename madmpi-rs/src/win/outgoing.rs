@@ -239,6 +239,12 @@ impl Outgoing {
         })
     }
 
+    /// A flush has failed: the next one asks the target again, whose death it may be. Else it would find that nothing waits for an
+    /// answer, and succeed.
+    pub(super) fn ask_again(&self) {
+        self.queue.lock().unanswered = true;
+    }
+
     /// Sends what waits. What tells that the target has done what it was asked for.
     ///
     /// # Blocking

@@ -284,7 +284,11 @@ impl Remote {
         for (rank, number) in answers {
             result = result.and(self.answer(rank, number));
         }
-        result.and(await_all(accesses))
+        result = result.and(await_all(accesses));
+        if result.is_err() {
+            ranks.iter().for_each(|&rank| self.members[rank].requests.ask_again());
+        }
+        result
     }
 
     /// Waits for the answer of a member to a flush.

@@ -128,7 +128,8 @@ int main(int argc, char **argv) {
             code = MPI_ERR_OTHER;
         /* The window stays until both have had each other's lock. */
         MPI_Sendrecv(mine, 1, MPI_INT, 2 - rank, 0, mine, 1, MPI_INT, 2 - rank, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-    } else { /* "flush", "created", "request", "accumulate": passive epochs */
+    } else { /* "flush", "again", "created", "request", "accumulate": passive epochs */
+        int n = is(mode, "again") ? 1 : N;
         if (rank == 1) {
             MPI_Recv(mine, 1, MPI_INT, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
             MPI_Recv(mine, 1, MPI_INT, 2, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
@@ -144,11 +145,14 @@ int main(int argc, char **argv) {
             } else if (is(mode, "accumulate")) {
                 code = MPI_Accumulate(mine, N, MPI_INT, 1, 0, N, MPI_INT, MPI_SUM, win);
             } else {
-                code = MPI_Put(mine, N, MPI_INT, 1, 0, N, MPI_INT, win);
+                code = MPI_Put(mine, n, MPI_INT, 1, 0, n, MPI_INT, win);
             }
             if (code == MPI_SUCCESS)
                 code = MPI_Win_flush(1, win);
         }
+        /* What was lost stays lost. */
+        if (is(mode, "again") && MPI_Win_flush(1, win) != code)
+            code = MPI_ERR_OTHER;
     }
     MPI_Error_class(code, &class);
     if (is(mode, "complete"))
