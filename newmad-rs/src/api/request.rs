@@ -550,7 +550,8 @@ impl<B: Send + 'static> Request<B> {
     /// already; or else by the thread that finds its end. It must not block: others wait behind it. It may use the
     /// session. Without a handle the request does not keep its rank's owner from closing the session; a receive gets what
     /// is sent until its sender has closed its own, and the function is told [`Error::Closed`], or that the sender has left,
-    /// if nothing was.
+    /// if nothing was. Not so, once its rank has closed: the messages of a process with which there is no connection yet, or that
+    /// has announced another one which no receive takes; nor what the function receives in its turn.
     ///
     /// ```
     /// newmad::run(|session| {
