@@ -48,6 +48,32 @@ fn a_thread_that_never_ran_runs_while_the_only_virtual_processor_blocks() {
     }
 }
 
+/// The standby's kernel thread is started by a thread that rounds in its own way.
+#[test]
+fn a_thread_on_a_standby_begins_with_the_usual_rounding() {
+    #[cfg(target_arch = "x86_64")]
+    const UPWARD: i32 = 0x800;
+    #[cfg(target_arch = "aarch64")]
+    const UPWARD: i32 = 0x40_0000;
+    unsafe extern "C" {
+        safe fn fesetround(mode: i32) -> i32;
+        safe fn fegetround() -> i32;
+    }
+    for runtime in one_vp() {
+        let (told, own) = run(&runtime, || {
+            fesetround(UPWARD);
+            let (mut reader, mut writer) = std::io::pipe().unwrap();
+            let fresh =
+                marcel::spawn(move || writer.write_all(&fegetround().to_ne_bytes()).unwrap());
+            let mut told = [0; 4];
+            standby(|| reader.read_exact(&mut told).unwrap());
+            fresh.join().unwrap();
+            (i32::from_ne_bytes(told), fegetround())
+        });
+        assert_eq!((told, own), (0, UPWARD));
+    }
+}
+
 #[test]
 fn a_thread_that_comes_during_the_call_runs() {
     for runtime in one_vp() {

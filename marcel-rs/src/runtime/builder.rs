@@ -19,6 +19,7 @@ use crate::sched::policy::{Bubbles, Policy};
 use crate::sched::shared::{Group, Meeting, PolicyOf, Shared};
 use crate::sched::vp::{Kind, Place};
 use crate::sched::worker::Worker;
+use crate::stack::Modes;
 use crate::stack::memory::MIN_GUARD;
 use crate::stack::pool::ContextPool;
 use crate::task::spawn;
@@ -217,6 +218,7 @@ impl Builder {
         };
         let shared = Arc::new(Shared {
             contexts: ContextPool::new(stack, guard, spawn::body),
+            modes: Modes::now(),
             period,
             compute_nice,
             meeting,

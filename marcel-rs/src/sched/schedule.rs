@@ -14,7 +14,7 @@ use crate::sched::tick_handler;
 #[cfg(target_arch = "x86_64")]
 use crate::sched::user_interrupts;
 use crate::sched::worker::{self, Core, Here, Worker};
-use crate::stack::{Modes, Switch};
+use crate::stack::Switch;
 use crate::tcb::block::Tcb;
 use crate::tcb::debug_info;
 use crate::tcb::join_word::End;
@@ -33,6 +33,7 @@ impl Worker {
         self.tid.store(unsafe { libc::gettid() }, Relaxed);
         // SAFETY: the caller's promise.
         let here = unsafe { worker::become_worker(self) };
+        self.shared.modes.adopt();
         recorder::owner(self.number() + 1);
         // Refused (`mad doctor` tries it): a computing thread is not interrupted, requests wait for a call.
         let _ = self.tick.create(self.shared.period, tick_handler::handler);
@@ -42,7 +43,6 @@ impl Worker {
         });
         // Looked up once: they stay as long as the worker has a kernel thread.
         let (shared, hooks): (&Shared, _) = (&self.shared, self.shared.hooks());
-        here.own_core().modes = Modes::now();
         while !shared.is_stopping() {
             let mut core = here.own_core();
             let Some(tcb) = here.next(shared, &mut core) else {
@@ -149,10 +149,10 @@ impl Here {
         self.running.store(tcb as *const Tcb as *mut Tcb, Relaxed);
         tcb.info.resumed();
         tcb.own.budget.refill();
-        let usual = self.own_core().modes;
         // SAFETY: as above; it is there by now, and the thread does not replace it.
-        let resume =
-            || unsafe { (*tcb.own.context.get()).as_ref().map(|context| context.resume(usual)) };
+        let resume = || unsafe {
+            (*tcb.own.context.get()).as_ref().map(|context| context.resume(shared.modes))
+        };
         // The same twice, so that a switch that is not recorded carries nothing across: 1.5 ns of 10.
         let how = if recorded {
             let how = resume();

@@ -14,6 +14,7 @@ use crate::sched::idle::IdleSet;
 use crate::sched::mode::Mode;
 use crate::sched::policy::{Fair, Order, Policy};
 use crate::sched::vp::{Kind, Vp};
+use crate::stack::Modes;
 use crate::stack::pool::ContextPool;
 use crate::tcb::block::Tcb;
 use crate::tcb::traits::Priority;
@@ -36,6 +37,8 @@ pub(crate) type Queue = Injector<&'static Tcb>;
 /// See the module's description.
 pub(crate) struct Shared {
     pub(crate) contexts: ContextPool,
+    /// The floating-point modes with which threads begin: those of who has built the runtime.
+    pub(crate) modes: Modes,
     pub(crate) period: Duration,
     /// Where reactive virtual processors stay under load.
     pub(crate) meeting: Option<Meeting>,

@@ -38,7 +38,6 @@ use crate::sched::shared::Shared;
 use crate::sched::spawned::Spawned;
 use crate::sched::timer::Timers;
 use crate::sched::vp::{Kind, Place, Vp};
-use crate::stack::Modes;
 use crate::stack::pool::ContextCache;
 use crate::tcb::block::{Tcb, TcbCache};
 
@@ -88,8 +87,6 @@ pub(crate) struct Core {
     pub(crate) wakes_next: bool,
     /// It is bound to its group's core.
     pub(crate) meets: bool,
-    /// The floating-point modes of its kernel thread.
-    pub(crate) modes: Modes,
     /// Which resumptions are recorded, and which of the other events of its threads.
     pub(crate) switches: Limiter,
     pub(crate) events: Limiter,
@@ -351,7 +348,6 @@ impl Worker {
             run_next: None,
             wakes_next: false,
             meets: false,
-            modes: Modes::now(),
             switches: Limiter::default(),
             events: Limiter::default(),
         };

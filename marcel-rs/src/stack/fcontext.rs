@@ -3,6 +3,9 @@
 //!
 //! The crate has no forced unwinding, and injecting a panic by its `resume_ontop` would unwind through an
 //! `extern "C"` frame, which aborts. Nothing here needs it: a thread raises its own panic (see `context`).
+//!
+//! Each side has its floating-point modes back after a switch, so those that an ended thread leaves behind would be the next
+//! one's: the context has its first ones again then.
 
 use std::cell::Cell;
 
@@ -11,10 +14,12 @@ use context::{Context as Side, Transfer};
 
 use super::frame::{BackEnd, Frame, Switch, first_frame};
 use super::memory::Stack;
+use super::modes::Modes;
 
 /// The side that does not run: the thread while it is suspended, the scheduler while the thread runs.
 pub(super) struct Engine {
     other: Cell<Option<Side>>,
+    modes: Modes,
 }
 
 impl Engine {
@@ -47,7 +52,7 @@ impl BackEnd for Engine {
         unsafe {
             let memory = Memory::new(frame.cast(), stack.guard().end as *mut _);
             let other = Cell::new(Some(Side::new(&memory, entry)));
-            (&raw mut (*frame).engine).write(Engine { other });
+            (&raw mut (*frame).engine).write(Engine { other, modes: Modes::now() });
         }
     }
 
@@ -63,6 +68,9 @@ impl BackEnd for Engine {
 
     #[inline(always)]
     unsafe fn suspend(&self, how: Switch) {
+        if how == Switch::Ended {
+            self.modes.adopt();
+        }
         // SAFETY: the caller is on the thread's stack, so it is the side that runs.
         unsafe { self.switch(how as usize) };
     }

@@ -2,11 +2,17 @@
 //!
 //! The calling convention says that they are kept across a call, as the callee-saved registers are, so a thread that
 //! waits finds its own again and leaves none to others. The switch itself does not touch them: to load them takes
-//! longer than a switch, and nearly every thread has those of its kernel thread, so they are read when a thread has
-//! left, and loaded only if they differ.
+//! longer than a switch, and nearly every thread has those with which its runtime was built, so they are read when a
+//! thread has left, and loaded only if they differ.
 //!
 //! The flags that say which exceptions were raised are no modes: they are the kernel thread's, and a wait may set or
-//! clear them.
+//! clear them. Those of the x87 are cleared: one that is raised traps as soon as a thread lets such exceptions trap,
+//! whoever has raised it.
+
+use std::cell::Cell;
+
+pub(crate) use self::arch::Modes;
+use super::frame::Switch;
 
 #[cfg(target_arch = "x86_64")]
 mod arch {
@@ -20,13 +26,13 @@ mod arch {
         x87: u16,
     }
 
-    /// The lowest six bits of the first register are flags.
+    /// The lowest six bits of both status registers: what was raised.
     const FLAGS: u32 = 0x3f;
 
     impl Modes {
         #[inline(always)]
         pub(crate) fn now() -> Modes {
-            // Two variables, each written as it is read: a read of both at once would wait for the two stores.
+            // Two variables, each read as it was written: a read of both at once would wait for the two stores.
             let (mut sse, mut x87) = (MaybeUninit::<u32>::uninit(), MaybeUninit::<u16>::uninit());
             // SAFETY: each instruction writes the variable that it is given, whole.
             unsafe {
@@ -36,7 +42,6 @@ mod arch {
             }
         }
 
-        /// No flag is raised then: one of the x87's that is raised would trap if these words let it.
         #[cold]
         pub(super) fn load(self) {
             // SAFETY: the words were read by `now`, so no reserved bit is set.
@@ -47,10 +52,27 @@ mod arch {
                     "fldcw [{x87}]",
                     sse = in(reg) &raw const self.sse,
                     x87 = in(reg) &raw const self.x87,
-                    options(nostack, preserves_flags, readonly),
+                    options(nostack, readonly),
                 );
             }
         }
+    }
+
+    /// Clears the flags of the x87.
+    #[inline(always)]
+    pub(super) fn clear_flags() {
+        let status: u16;
+        // SAFETY: reads a register.
+        unsafe { asm!("fnstsw ax", out("ax") status, options(nomem, nostack, preserves_flags)) };
+        if u32::from(status) & FLAGS != 0 {
+            clear_raised();
+        }
+    }
+
+    #[cold]
+    fn clear_raised() {
+        // SAFETY: changes these flags only.
+        unsafe { asm!("fnclex", options(nomem, nostack)) };
     }
 }
 
@@ -76,11 +98,12 @@ mod arch {
         #[cold]
         pub(super) fn load(self) {
             // SAFETY: the word was read by `now`.
-            unsafe {
-                asm!("msr fpcr, {}", in(reg) self.0, options(nomem, nostack, preserves_flags))
-            };
+            unsafe { asm!("msr fpcr, {}", in(reg) self.0, options(nomem, nostack)) };
         }
     }
+
+    /// Those that are raised do no harm.
+    pub(super) fn clear_flags() {}
 }
 
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
@@ -96,20 +119,26 @@ mod arch {
 
         pub(super) fn load(self) {}
     }
+
+    pub(super) fn clear_flags() {}
 }
 
-use std::cell::Cell;
+impl Modes {
+    /// The calling thread has these from now on.
+    pub(crate) fn adopt(self) {
+        if Modes::now() != self {
+            self.load();
+        }
+    }
+}
 
-pub(crate) use self::arch::Modes;
-use super::frame::Switch;
-
-/// Those of a suspended thread, if they are not its kernel thread's usual ones.
+/// Those of a suspended thread, if they are not the usual ones.
 #[derive(Default)]
 pub(super) struct Own(Cell<Option<Modes>>);
 
 impl Own {
-    /// Runs the thread, by `resume`, with its modes; a thread that begins has the `usual` ones of the calling kernel
-    /// thread, which it has now and has again then.
+    /// Runs the thread, by `resume`, with its modes; a thread that begins has the `usual` ones. The calling kernel thread
+    /// has these, and has them again then.
     #[inline(always)]
     pub(super) fn around(&self, usual: Modes, resume: impl FnOnce() -> Switch) -> Switch {
         if let Some(own) = self.0.take() {
@@ -117,6 +146,7 @@ impl Own {
         }
         let how = resume();
         let left = Modes::now();
+        arch::clear_flags();
         if left != usual {
             self.0.set((how != Switch::Ended).then_some(left));
             usual.load();
