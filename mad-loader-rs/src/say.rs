@@ -1,6 +1,11 @@
 //! Messages, and what is printed, at the end of a rank or process.
 
 use std::ffi::c_int;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+/// So long the end of a process waits for a stream that another thread holds.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 unsafe extern "C" {
     static stdout: *mut libc::FILE;
@@ -23,9 +28,25 @@ pub fn flush_output() {
     }
 }
 
-/// Writes the parts to standard error, in one call.
-pub(crate) fn say(parts: &[&str]) {
-    let text = parts.concat();
+/// Writes what C has buffered for all streams. One that another thread holds, as it does while it reads, may keep the rest from being
+/// written, but not the process from its end.
+pub(crate) fn flush_all() {
+    let (tell, told) = channel();
+    let flush = move || {
+        // SAFETY: all streams, which the C library locks.
+        unsafe { libc::fflush(std::ptr::null_mut()) };
+        let _ = tell.send(());
+    };
+    let started = std::thread::Builder::new().spawn(flush);
+    if started.is_err() || told.recv_timeout(PATIENCE).is_err() {
+        flush_output();
+    }
+}
+
+/// Writes the parts to standard error, in one call. Allocates nothing: programs end processes inside signal handlers.
+pub(crate) fn say<const N: usize>(parts: [&str; N]) {
+    let part = |part: &str| libc::iovec { iov_base: part.as_ptr() as *mut _, iov_len: part.len() };
+    let parts = parts.map(part);
     // SAFETY: valid bytes. Not `std`'s lock: a thread that ends the process must not wait for one.
-    unsafe { libc::write(2, text.as_ptr().cast(), text.len()) };
+    unsafe { libc::writev(2, parts.as_ptr(), N as c_int) };
 }

@@ -136,6 +136,37 @@ fn ranks_do_not_go_on_in_a_child_of_fork_that_waits() {
     assert_eq!((text.matches("once").count(), text.matches("child").count()), (2, 0), "{output:?}");
 }
 
+#[test]
+fn a_child_of_fork_ends_alone_and_no_rank_goes_on_in_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = compile(folder.path(), "ends.c", &["-pthread"]);
+    let output = ranks(&["-n", "3", "-p", "1", program.to_str().unwrap(), "child", "%"]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_eq!((text.matches("once").count(), text.matches("other").count()), (2, 1), "{output:?}");
+}
+
+#[test]
+fn the_process_ends_although_a_thread_holds_a_stream() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = compile(folder.path(), "ends.c", &["-pthread"]);
+    for (way, status) in [("reader errx", 9), ("reader thread", 6)] {
+        let output = ranks(&["-n", "2", program.to_str().unwrap(), way]);
+        assert_eq!(output.status.code(), Some(status), "{way}: {output:?}");
+    }
+}
+
+/// The signal may come while the C library's allocator has its lock.
+#[test]
+fn a_signal_handler_ends_the_process() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = compile(folder.path(), "ends.c", &["-pthread"]);
+    for _ in 0..30 {
+        let output = ranks(&["-n", "1", program.to_str().unwrap(), "_exit in a handler"]);
+        assert_eq!(output.status.code(), Some(4), "{output:?}");
+    }
+}
+
 /// By a function of the C library, whose own call of `exit` is not redirected. A child ends as it would.
 #[test]
 fn exit_inside_the_c_library_ends_the_process_and_says_so() {

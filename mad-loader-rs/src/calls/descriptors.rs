@@ -81,7 +81,7 @@ unsafe extern "C-unwind" fn write(fd: c_int, from: *const c_void, len: size_t) -
     // SAFETY: the caller's own call.
     unsafe {
         match kind {
-            Kind::Pipe if is_blocking(fd) => write_pipe(fd, from, len),
+            Kind::Pipe if len > 0 && is_blocking(fd) => write_pipe(fd, from, len),
             Kind::Socket => sockets::send_all(fd, from, len, 0),
             _ => libc::write(fd, from, len),
         }

@@ -8,12 +8,14 @@ use std::ffi::{c_int, c_void};
 use std::mem::transmute;
 use std::sync::Once;
 
+use itoa::Buffer;
+
 use super::call::Call;
 use crate::job::is_forked;
 use crate::rank::Rank;
 use crate::rank::current;
 use crate::rank::handlers::{Handler, Handlers};
-use crate::say::say;
+use crate::say::{flush_all, say};
 
 unsafe extern "C" {
     fn on_exit(function: extern "C-unwind" fn(c_int, *mut c_void), argument: *mut c_void) -> c_int;
@@ -59,16 +61,16 @@ pub(crate) fn watch() {
 
 extern "C-unwind" fn tell_end(status: c_int, _: *mut c_void) {
     let Some(rank) = current::rank().filter(|_| !is_forked()) else { return };
-    say(&[
+    say([
         "mad: rank ",
-        &rank.number().to_string(),
+        Buffer::new().format(rank.number()),
         " has ended the process with all its ranks: a function of the C library has called exit(",
-        &status.to_string(),
+        Buffer::new().format(status),
         ") for it, as errx() does\n",
     ]);
     // SAFETY: ends the process, as the caller does after this; the other ranks have not ended well.
     unsafe {
-        libc::fflush(std::ptr::null_mut());
+        flush_all();
         libc::_exit(failing(status))
     }
 }
@@ -88,18 +90,18 @@ unsafe extern "C-unwind" fn exit(status: c_int) -> ! {
         // SAFETY: the caller is C, or C++ that expects no unwinding from `exit`.
         Some(rank) if current::is_main() && !is_forked() => unsafe { rank.finish(status) },
         Some(rank) if !is_forked() => {
-            say(&[
+            say([
                 "mad: rank ",
-                &rank.number().to_string(),
+                Buffer::new().format(rank.number()),
                 " has called exit(",
-                &status.to_string(),
+                Buffer::new().format(status),
                 ") on a kernel thread of its own; its other threads cannot be stopped, so the process ends \
                  with all its ranks\n",
             ]);
             // SAFETY: ends the process; the caller's handlers run on its thread, as in a process of its own.
             unsafe {
                 rank.handlers.run(status);
-                libc::fflush(std::ptr::null_mut());
+                flush_all();
                 libc::_exit(failing(status))
             }
         }
@@ -119,13 +121,13 @@ unsafe extern "C" fn exit_at_once(status: c_int) -> ! {
 
 /// Says that a rank ends the process; the process's status.
 fn end_of_all(rank: &Rank, call: &str, status: c_int) -> c_int {
-    say(&[
+    say([
         "mad: rank ",
-        &rank.number().to_string(),
+        Buffer::new().format(rank.number()),
         " has called ",
         call,
         "(",
-        &status.to_string(),
+        Buffer::new().format(status),
         "), which ends the process with all its ranks; exit() ends a rank alone\n",
     ]);
     failing(status)
@@ -135,9 +137,9 @@ unsafe extern "C" fn abort() -> ! {
     if let Some(rank) = current::rank()
         && !is_forked()
     {
-        say(&[
+        say([
             "mad: rank ",
-            &rank.number().to_string(),
+            Buffer::new().format(rank.number()),
             " has called abort(), which ends the process with all its ranks\n",
         ]);
     }

@@ -1,6 +1,7 @@
 //! Sends and receives of sockets: tried without waiting, then a green thread waits as the descriptor says.
 
 use std::io;
+use std::time::Instant;
 
 use libc::{c_int, c_void, msghdr, size_t, sockaddr, socklen_t, ssize_t};
 
@@ -23,10 +24,21 @@ pub(super) fn calls() -> [Call; 10] {
     ]
 }
 
+/// What never waits, whatever the socket is: the queue of errors, and urgent data.
+const AT_ONCE: c_int = libc::MSG_DONTWAIT | libc::MSG_ERRQUEUE | libc::MSG_OOB;
+
+/// Until when a call waits, once that has been looked up: `None` for ever.
+type Deadline = Option<Option<Instant>>;
+
 /// Makes a call that does not wait until it does not say "not now" any more, and waits in between, if the program's call
-/// would.
-fn until(fd: c_int, events: i16, flags: c_int, mut call: impl FnMut() -> ssize_t) -> ssize_t {
-    let mut deadline = None;
+/// would, up to the `deadline` of the whole.
+fn until(
+    fd: c_int,
+    events: i16,
+    flags: c_int,
+    deadline: &mut Deadline,
+    mut call: impl FnMut() -> ssize_t,
+) -> ssize_t {
     loop {
         let result = call();
         if result >= 0 {
@@ -34,7 +46,7 @@ fn until(fd: c_int, events: i16, flags: c_int, mut call: impl FnMut() -> ssize_t
         }
         match io::Error::last_os_error().raw_os_error() {
             Some(libc::EINTR) => continue, // by a tick
-            Some(libc::EAGAIN) if flags & libc::MSG_DONTWAIT == 0 && is_blocking(fd) => {}
+            Some(libc::EAGAIN) if flags & AT_ONCE == 0 && is_blocking(fd) => {}
             _ => return result,
         }
         let limit = *deadline.get_or_insert_with(|| time_limit(fd, events));
@@ -81,10 +93,10 @@ unsafe extern "C-unwind" fn recvfrom(
         && flags & libc::MSG_PEEK == 0
         && from.is_null()
         && is_stream(fd);
-    let mut done = 0;
+    let (mut done, mut deadline) = (0, None);
     loop {
         // SAFETY: a part of the caller's buffer.
-        let got = until(fd, libc::POLLIN, flags, || unsafe {
+        let got = until(fd, libc::POLLIN, flags, &mut deadline, || unsafe {
             let rest = to.cast::<u8>().add(done).cast();
             libc::recvfrom(fd, rest, len - done, flags | libc::MSG_DONTWAIT, from, from_len)
         });
@@ -129,7 +141,7 @@ unsafe extern "C-unwind" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_in
         return blocking(move || unsafe { libc::recvmsg(fd, message as *mut _, flags) });
     }
     // SAFETY: the caller's own call.
-    until(fd, libc::POLLIN, flags, || unsafe {
+    until(fd, libc::POLLIN, flags, &mut None, || unsafe {
         libc::recvmsg(fd, message, flags | libc::MSG_DONTWAIT)
     })
 }
@@ -158,10 +170,10 @@ pub(super) unsafe fn send_all(
     len: size_t,
     flags: c_int,
 ) -> ssize_t {
-    let mut done = 0;
+    let (mut done, mut deadline) = (0, None);
     loop {
         // SAFETY: a part of the caller's buffer.
-        let sent = until(fd, libc::POLLOUT, flags, || unsafe {
+        let sent = until(fd, libc::POLLOUT, flags, &mut deadline, || unsafe {
             let rest = from.cast::<u8>().add(done).cast();
             libc::send(fd, rest, len - done, flags | libc::MSG_DONTWAIT)
         });
@@ -194,7 +206,7 @@ unsafe extern "C-unwind" fn sendto(
     }
     // A datagram, which goes whole or not.
     // SAFETY: the caller's own call.
-    until(fd, libc::POLLOUT, flags, || unsafe {
+    until(fd, libc::POLLOUT, flags, &mut None, || unsafe {
         libc::sendto(fd, from, len, flags | libc::MSG_DONTWAIT, to, to_len)
     })
 }

@@ -3,6 +3,7 @@
 use std::ffi::{c_char, c_int, c_void};
 
 use super::call::Call;
+use crate::job::is_forked;
 use crate::rank::current;
 
 pub(super) fn calls() -> [Call; 1] {
@@ -37,6 +38,10 @@ unsafe extern "C-unwind" fn start_main(
         rank.variables.begin_options();
         rank.construct(argc, argv, environment);
         let status = main(argc, argv, environment);
+        if is_forked() {
+            // A child, of which no scheduler is left to return to.
+            libc::exit(status);
+        }
         rank.finish(status)
     }
 }

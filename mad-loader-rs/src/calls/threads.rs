@@ -5,6 +5,7 @@ use std::ffi::{c_int, c_void};
 use libc::{pthread_attr_t, pthread_t};
 
 use super::call::{Call, waits_green};
+use crate::job::is_forked;
 use crate::rank::Rank;
 use crate::rank::{Belongs, current};
 
@@ -94,6 +95,9 @@ unsafe extern "C-unwind" fn join(thread: pthread_t, value: *mut *mut c_void) -> 
 /// Takes the place of `pthread_exit`: a rank's main thread waits for the rank's other threads, then the rank ends.
 unsafe extern "C-unwind" fn exit(value: *mut c_void) -> ! {
     match current::rank() {
+        // The only thread of a child.
+        // SAFETY: ends the child.
+        Some(_) if is_forked() => unsafe { libc::exit(0) },
         Some(rank) if current::is_main() => {
             rank.threads.wait();
             // SAFETY: the caller is on the thread of `main`, and expects no return.

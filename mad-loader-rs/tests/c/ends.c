@@ -3,9 +3,11 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -31,6 +33,7 @@ static void *reader(void *unused) {
     char word[8];
     return pipe(ends) ? 0 : fgets(word, sizeof word, fdopen(ends[0], "r"));
 }
+static void ends_at_once(int unused) { _exit(4); }
 static void *other(void *word) { usleep(20000); say(word); return word; }
 
 int main(int argc, char **argv) {
@@ -71,6 +74,35 @@ int main(int argc, char **argv) {
         }
         int ended = -1;
         return waitpid(child, &ended, 0) != child || !WIFEXITED(ended) || WEXITSTATUS(ended) != 7;
+    }
+    if (!strcmp(way, "child")) { /* it ends as a process, however it does */
+        int ended = -1;
+        pid_t child;
+        if (atoi(argv[2]) > 0) {
+            for (int i = 0; i < 20; i++) usleep(20000);
+            return say("once"), 0;
+        }
+        pthread_create(&id, 0, other, "other");
+        for (int how = 0; how < 3; how++) {
+            if ((child = fork()) == -1) return 8;
+            if (child == 0 && how == 0) return 0;
+            if (child == 0 && how == 1) pthread_exit(0);
+            if (child == 0) return 5;
+            if (waitpid(child, &ended, 0) != child || !WIFEXITED(ended) || WEXITSTATUS(ended) != (how == 2 ? 5 : 0)) return 1 + how;
+        }
+        return 0;
+    }
+    if (!strcmp(way, "reader errx")) { pthread_create(&id, 0, reader, 0); usleep(20000); errx(9, "a word"); }
+    if (!strcmp(way, "reader thread")) {
+        pthread_create(&id, 0, reader, 0);
+        pthread_create(&id, 0, thread, (void *)6);
+        sleep(100);
+    }
+    if (!strcmp(way, "_exit in a handler")) { /* which comes while memory is allocated */
+        struct itimerval soon = {{0, 0}, {0, 300 + 37 * (getpid() % 19)}};
+        signal(SIGALRM, ends_at_once);
+        setitimer(ITIMER_REAL, &soon, 0);
+        for (size_t i = 0;; i++) free(malloc(i % 5 ? i % 3000 + 1 : 3 << 20));
     }
     if (!strcmp(way, "wide")) return atoi(argv[2]) ? 3 : 256;
     if (!strcmp(way, "_exit")) { atexit(handler); _exit(4); }

@@ -11,10 +11,12 @@ int main(int argc, char **argv) {
     volatile double one = 1, zero = 0;
     volatile long double long_one = 1, long_zero = 0;
     if (number % 4 != 0) fesetround(mode);
-    if (number % 4 == 3) feenableexcept(FE_DIVBYZERO);
     for (int i = 0; i < 20; i++) {
         usleep(1000);
-        wrong += fegetround() != mode || fegetexcept() != (number % 4 == 3 ? FE_DIVBYZERO : 0);
+        /* Others have divided by zero since then. */
+        int traps = number % 4 == 3 && i >= 10;
+        if (traps) feenableexcept(FE_DIVBYZERO);
+        wrong += fegetround() != mode || fegetexcept() != (traps ? FE_DIVBYZERO : 0);
         /* Who lets nothing trap divides by zero, in both units. */
         if (number % 4 != 3) wrong += one / zero <= 1 || long_one / long_zero <= 1;
         else wrong += one / 3 > 0.5 || long_one / 3 > 0.5;
