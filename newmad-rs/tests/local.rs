@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use newmad::{ANY, Cause, Error, Session};
+use newmad::{ANY, Cause, Error, Origin, Session};
 use pioman::Manager;
 
 fn world(size: u32) -> Vec<Session> {
@@ -50,6 +50,27 @@ fn a_rank_that_is_dropped_has_left() {
     first.close().unwrap();
     first.close().unwrap();
     assert!(matches!(first.send(0, 1, b"x"), Err(Error::Closed)));
+}
+
+/// One thread ends both, one after the other: the first one cannot wait for what the second may send.
+#[test]
+fn a_rank_is_dropped_while_a_function_waits_for_a_message() {
+    for from in [Origin::Rank(0), ANY] {
+        let mut sessions = world(2);
+        let last = sessions.pop().unwrap();
+        last.send(0, 1, b"hello").unwrap();
+        let (tell, told) = std::sync::mpsc::channel();
+        let receive = last.irecv(from, 2, vec![0; 8]).unwrap();
+        receive.on_done(move |result| tell.send(result.map(drop)).unwrap());
+        let (over, is_over) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            drop(last);
+            drop(sessions);
+            over.send(()).unwrap();
+        });
+        is_over.recv_timeout(Duration::from_secs(30)).expect("the first one waits for the second");
+        assert!(matches!(told.recv().unwrap(), Err(Error::Closed)));
+    }
 }
 
 #[test]

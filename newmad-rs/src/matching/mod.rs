@@ -169,6 +169,18 @@ impl Tables {
         None
     }
 
+    fn find_announced(&self, pool: &Pool, which: impl Fn(&Cell, u64) -> bool) -> Option<u32> {
+        let mut index = self.unexpected[2][0].head;
+        while index != NONE {
+            let cell = pool.get(index);
+            if matches!(cell.content, Content::Announced { id, .. } if which(cell, id)) {
+                return Some(index);
+            }
+            index = cell.next[2];
+        }
+        None
+    }
+
     /// Puts a message into its lists, between the two that `between` says.
     #[inline]
     fn insert(
@@ -321,17 +333,13 @@ impl Matching {
     /// An unexpected announcement that `which` points at by its cell, and its number at its process. Walks everything: for rare
     /// events.
     pub(crate) fn find_announced(&self, which: impl Fn(&Cell, u64) -> bool) -> Option<u32> {
-        core::iter::once(&self.first).chain(&self.others).find_map(|tables| {
-            let mut index = tables.unexpected[2][0].head;
-            while index != NONE {
-                let cell = self.pool.get(index);
-                if matches!(cell.content, Content::Announced { id, .. } if which(cell, id)) {
-                    return Some(index);
-                }
-                index = cell.next[2];
-            }
-            None
-        })
+        let mut all = core::iter::once(&self.first).chain(&self.others);
+        all.find_map(|tables| tables.find_announced(&self.pool, &which))
+    }
+
+    /// The same, of those to one rank.
+    pub(crate) fn find_announced_to(&self, to: u16, which: impl Fn(&Cell) -> bool) -> Option<u32> {
+        self.get(to).find_announced(&self.pool, |cell, _| which(cell))
     }
 
     /// Puts a message that has come into a cell, and among the unexpected ones: the cell; `None`: there is none for it.

@@ -84,8 +84,6 @@ pub(crate) struct Core<D> {
     pub(crate) listens: bool,
     /// A rank closes, or has failed: each round has something to do for that.
     pub(crate) ends: bool,
-    /// The process closes, and a peer was told that functions here still wait for messages of it.
-    pub(crate) is_quiet: bool,
     /// The rank whose failure is this process's, if one has failed.
     pub(crate) fallen: Option<(u32, Cause)>,
     /// Nothing is received any more: `closed`, or a rank has failed.
@@ -146,7 +144,6 @@ impl<D: Driver> Core<D> {
             has_bans: false,
             listens: false,
             ends: false,
-            is_quiet: false,
             fallen: None,
             deaf: false,
             closed: false,

@@ -15,7 +15,7 @@
 //! - The first `Leave` follows all messages of the rank to that peer, so the peer has them all when it ends receives from it.
 //! - A rank that has left matches no announcement: those that are here are forgotten, its receives end, and later ones are
 //!   dropped. So a peer that is told may end what it had announced to that rank: no memory of it is read any more. And it is told,
-//!   or hears goodbye: also while its process closes.
+//!   or hears goodbye: also while its process closes, in which no more ranks go.
 
 use crate::error::Cause;
 use crate::gate::NO_RAIL;
@@ -55,9 +55,23 @@ impl<D: Driver> Core<D> {
     /// Has ranks go that close and can, and tells the peers. Progress path.
     #[cold]
     pub(crate) fn try_leave(&mut self) {
-        if self.closed || self.is_closing() && !self.is_quiet {
+        if self.closed {
             return;
         }
+        if !self.is_closing() {
+            self.let_ranks_go();
+        }
+        if self.departures.waits.are_to_end {
+            self.end_waits(false);
+        }
+        for at in 0..self.gates.connected.len() {
+            if let Some(&peer) = self.gates.connected.get(at) {
+                self.tell_departures(peer);
+            }
+        }
+    }
+
+    fn let_ranks_go(&mut self) {
         let mut at = 0;
         while let Some(&mine) = self.departures.closing.get(at) {
             if self.is_under_way(self.process, mine) {
@@ -79,14 +93,6 @@ impl<D: Driver> Core<D> {
                     self.matching.forget(mine, |cell| cell.content != Content::Eager);
                 }
                 _ => at += 1,
-            }
-        }
-        if self.departures.waits.are_to_end {
-            self.end_waits(false);
-        }
-        for at in 0..self.gates.connected.len() {
-            if let Some(&peer) = self.gates.connected.get(at) {
-                self.tell_departures(peer);
             }
         }
     }
@@ -134,14 +140,14 @@ impl<D: Driver> Core<D> {
         let own = self.gates.own(0);
         for rank in self.gates[self.process as usize].ranks() {
             let mine = (rank - own) as u16;
-            let why = match self.departures.has_left(rank) {
-                true => Why::Closed,
-                false => Why::Died(Cause::Left),
-            };
             let departures = &self.departures;
-            let is_over =
-                |request: Ref| matches!(why, Why::Closed) || departures.is_quiet(request.peer);
+            let has_left = departures.has_left(rank);
+            let is_over = |request: Ref| has_left || departures.is_quiet(request.peer);
             while let Some(request) = self.matching.find_posted_of(mine, is_over) {
+                let why = match self.departures.is_quiet(request.peer) {
+                    true => Why::Died(Cause::Left),
+                    false => Why::Closed,
+                };
                 self.matching.unpost(request);
                 self.pending.finish(request, why.of(request));
             }
@@ -169,7 +175,7 @@ impl<D: Driver> Core<D> {
             let gate = &self.gates[peer as usize];
             let Some(&(mine, stage)) = self.departures.news.get(gate.told) else { break };
             let open = gate.life.is_listening() && gate.small != NO_RAIL && !gate.bye_sent;
-            if !open || self.is_closing() && !self.is_quiet || self.is_under_way(peer, mine) {
+            if !open || self.is_closing() && !gate.quiet_sent || self.is_under_way(peer, mine) {
                 break;
             }
             let flags = if stage == Stage::Left { 0 } else { TAKES };

@@ -75,6 +75,9 @@ impl<D: Driver> Core<D> {
         if self.gates.backlog > 0 {
             self.flush_all();
         }
+        if self.ends {
+            self.try_leave();
+        }
         if self.is_closing() {
             self.try_close();
         }
@@ -319,11 +322,17 @@ impl<D: Driver> Core<D> {
                 continue;
             }
             if !gate.bye_sent && idle && !self.copies_with(peer) {
-                match awaits && self.may_come_from(peer) {
+                let waits = |rail: usize| self.gates.rails[rail].driver.waits_for_goodbye();
+                let hears = rails(gate.open).any(waits);
+                match awaits && hears && self.may_come_from(peer) {
                     true => self.say_quiet(peer),
                     false => {
                         let sent = self.post(peer, &mut Header::new(Kind::Bye), &[]);
                         self.gates[peer as usize].bye_sent = sent;
+                        if sent {
+                            // What is left of the news needs no room any more.
+                            self.gates.wait_for_room(peer, false);
+                        }
                     }
                 }
             }
@@ -340,7 +349,9 @@ impl<D: Driver> Core<D> {
             let care = &self.gates[peer as usize].reliability;
             let settled = care.is_settled() && care.due == 0;
             let said = self.gates[peer as usize].bye_sent;
-            open |= lent || !settled || !(said && heard && flushed) || self.is_taking(peer);
+            open |= lent || !settled || !(said && heard && flushed);
+            // What the peer has asked for since then goes.
+            open |= !idle || self.copies_with(peer);
         }
         if silent {
             self.signals.leave();

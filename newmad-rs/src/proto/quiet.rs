@@ -9,9 +9,11 @@
 //! or `Bye` at once where nothing may come, as nearly always. A peer that hears `Quiet` ends what it would receive, agrees
 //! without it, and goes on to send; so two that wait for each other both end.
 //!
-//! Nobody says goodbye while a message comes that a function waits for. Nor does who has announced a message to a peer that is
-//! quiet close its links before that has taken it, or has said goodbye and so refused it. (To keep the goodbye itself back so long
-//! would have two wait for each other that are quiet and have announced what neither takes.)
+//! Nobody says goodbye while a message comes that a function waits for. `Quiet` waits for nothing of the peer's, so two that are
+//! quiet and have announced what neither takes hear each other's goodbye.
+//!
+//! Peers inside one process (`Session::local_world`) do not wait for each other's goodbyes, since one thread may close one after
+//! the other: they say goodbye at once, and functions are told that the session is closed.
 //!
 //! A rank goes before its process by the same two steps: [`departures`](super::departures).
 //!
@@ -52,14 +54,7 @@ impl<D: Driver> Core<D> {
         if !self.gates[peer as usize].quiet_sent {
             let sent = self.post(peer, &mut Header::new(Kind::Quiet), &[]);
             self.gates[peer as usize].quiet_sent = sent;
-            self.is_quiet = true;
         }
-    }
-
-    /// Whether a peer that is quiet may ask for what was announced to it. It does, or says goodbye.
-    pub(super) fn is_taking(&self, peer: u32) -> bool {
-        let sent = |request: Ref| request.op == Op::Send && request.gate.get() == peer;
-        self.gates[peer as usize].life == Life::Quiet && self.table.find(sent).is_some()
     }
 
     /// Whether anything is outstanding but that ranks close.
@@ -91,7 +86,10 @@ impl<D: Driver> Core<D> {
                 .matching
                 .find_posted(|request| is_awaited(request) && from_there(request))
                 .is_some()
-            && self.matching.find_announced(|cell, _| cell.gate == peer).is_none()
+            && self
+                .matching
+                .find_announced(|cell, _| cell.gate == peer && !is_control(cell.tag))
+                .is_none()
     }
 
     /// Whether a function of the rank at this place, which closes, waits for a message that may still be sent.
@@ -104,6 +102,6 @@ impl<D: Driver> Core<D> {
         };
         let comes = |request: Ref| is_awaited(request) && may_send(request.peer);
         self.matching.find_posted_of(mine, comes).is_some()
-            && self.matching.find_announced(|cell, _| cell.to == mine).is_none()
+            && self.matching.find_announced_to(mine, |cell| !is_control(cell.tag)).is_none()
     }
 }

@@ -179,7 +179,7 @@ fn await_late(world: &mut World) -> Vec<(usize, u32)> {
         let tags = if from > rank { &[NEVER, LATE][..] } else { &[NEVER] };
         for &tag in tags {
             let any = if tag == NEVER && from == 0 { None } else { Some(from) };
-            world.receive(rank, any, (tag, !0), (40_000, 0), None);
+            world.receive(rank, any, (tag, !0), (6000, 0), None);
             if let Some(core) = &world.cores[rank as usize] {
                 world.receives.last().unwrap().get().detach();
                 // No connection manager waits here for those to which there is no link.
@@ -211,7 +211,7 @@ fn close(world: &mut World, program: &Program, whole: &[(u32, u32)]) {
         let delayed = world.now() + 20;
         let left = world.left.clone();
         for to in (0..rank).filter(|to| waits && !left.contains(to)) {
-            let len = [10, 3000, 30_000][(world.sends.len() + to as usize) % 3];
+            let len = [10, 300, 5000][(world.sends.len() + to as usize) % 3];
             let (waits, synchronous, spread, priority) = (false, false, 0, 0);
             let step =
                 Step::Send { from: rank, to, tag: LATE, len, waits, synchronous, spread, priority };
