@@ -7,8 +7,9 @@ use std::mem::ManuallyDrop;
 use corosensei::stack::{Stack as Bounds, StackPointer};
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 
-use super::frame::{BackEnd, Frame, Switch, first_frame};
+use super::frame::{BackEnd, Frame, first_frame};
 use super::memory::Stack;
+use super::switch::Switch;
 
 /// The part of a stack that is the coroutine's: below the frame.
 struct Below {

@@ -12,9 +12,10 @@ use std::cell::Cell;
 use context::stack::Stack as Memory;
 use context::{Context as Side, Transfer};
 
-use super::frame::{BackEnd, Frame, Switch, first_frame};
+use super::frame::{BackEnd, Frame, first_frame};
 use super::memory::Stack;
 use super::modes::Modes;
+use super::switch::Switch;
 
 /// The side that does not run: the thread while it is suspended, the scheduler while the thread runs.
 pub(super) struct Engine {

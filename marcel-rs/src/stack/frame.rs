@@ -4,18 +4,7 @@ use std::cell::Cell;
 
 use super::memory::Stack;
 use super::modes;
-
-/// Why a thread gave control back to the scheduler.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(usize)]
-pub(crate) enum Switch {
-    /// It goes to the end of the run queue.
-    Yield,
-    /// It waits for an unpark.
-    Park,
-    /// Its body has returned: the context is idle.
-    Ended,
-}
+use super::switch::Switch;
 
 /// What changes stacks; see the module's description. Lives at one address, in a [`Frame`].
 pub(super) trait BackEnd: Sized {

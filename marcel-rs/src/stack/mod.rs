@@ -48,6 +48,7 @@ pub(crate) mod memory;
 mod modes;
 pub(crate) mod pool;
 mod slab;
+mod switch;
 #[cfg(test)]
 mod tests;
 
@@ -68,10 +69,10 @@ use std::mem::ManuallyDrop;
 use std::panic::resume_unwind;
 use std::ptr::NonNull;
 
-pub(crate) use self::frame::Switch;
 use self::frame::{BackEnd, Frame};
 use self::memory::Stack;
 pub(crate) use self::modes::Modes;
+pub(crate) use self::switch::Switch;
 
 /// Bytes at the top of a stack that are not for the thread.
 const FRAME: usize = size_of::<Frame<Engine>>();

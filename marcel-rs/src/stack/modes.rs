@@ -12,7 +12,7 @@
 use std::cell::Cell;
 
 pub(crate) use self::arch::Modes;
-use super::frame::Switch;
+use super::switch::Switch;
 
 #[cfg(target_arch = "x86_64")]
 mod arch {

@@ -14,8 +14,9 @@ mod arch;
 use std::cell::UnsafeCell;
 
 use self::arch::{prepare, switch};
-use super::frame::{BackEnd, Frame, Switch, first_frame};
+use super::frame::{BackEnd, Frame, first_frame};
 use super::memory::Stack;
+use super::switch::Switch;
 
 /// Where the two sides are: one of them runs.
 #[repr(C)]
