@@ -77,6 +77,21 @@ fn what_no_call_asks_for_ends_no_wait_and_starves_nobody() {
 }
 
 #[test]
+fn sets_of_select_are_as_large_as_the_program_makes_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = compile(folder.path(), "waits.c", &[]);
+    check(&two_ranks(&program, "wide", pipe()), "wide", "wide got w\n");
+}
+
+#[test]
+fn datagrams_wait_for_room_and_what_never_waits_does_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = compile(folder.path(), "waits.c", &[]);
+    let output = ranks(1, &program, "datagrams", sockets());
+    check(&output, "datagrams", "datagrams 0\n");
+}
+
+#[test]
 fn a_read_of_no_bytes_waits_for_none() {
     let folder = tempfile::tempdir().unwrap();
     let program = compile(folder.path(), "waits.c", &[]);

@@ -10,7 +10,7 @@ use libc::{c_int, epoll_event, fd_set, nfds_t, pollfd, sigset_t, timespec, timev
 use super::blocking::blocking;
 use super::call::{Call, fail, waits_green};
 use super::sleep::duration;
-use super::wait_set;
+use super::wait_set::{self, Vain};
 
 pub(super) fn calls() -> [Call; 8] {
     [
@@ -59,16 +59,11 @@ impl Limit {
     }
 }
 
-/// Events that end a wait and that no look finds, such as the end of a peer that the program does not ask for, come again at
-/// once: after so many looks in vain the thread sleeps between them.
-const VAIN: u32 = 16;
-const NAP: Duration = Duration::from_millis(1);
-
 /// Calls `look`, which does not wait, until it finds something, fails, or the limit is reached; waits for `descriptors`
 /// in between.
 fn until(limit: Limit, descriptors: &[pollfd], mut look: impl FnMut() -> c_int) -> c_int {
     let mut over = matches!(limit, Limit::Now);
-    let mut vain = 0;
+    let mut vain = Vain::default();
     loop {
         let found = look();
         let interrupted = found < 0 && errno() == libc::EINTR; // by a tick
@@ -82,10 +77,7 @@ fn until(limit: Limit, descriptors: &[pollfd], mut look: impl FnMut() -> c_int) 
         if !interrupted {
             match wait_set::wait(descriptors, limit.deadline()) {
                 Ok(true) => {
-                    vain += 1;
-                    if vain > VAIN {
-                        marcel::sleep(NAP);
-                    }
+                    vain.again();
                     over = limit.deadline().is_some_and(|deadline| deadline <= Instant::now());
                 }
                 Ok(false) => over = true,
@@ -111,14 +103,20 @@ unsafe extern "C-unwind" fn poll(fds: *mut pollfd, count: nfds_t, milliseconds: 
 /// # Safety
 /// As `poll`.
 unsafe fn poll_green(fds: *mut pollfd, count: nfds_t, limit: Limit) -> c_int {
-    let descriptors = if fds.is_null() {
-        Vec::new()
-    } else {
-        // SAFETY: the caller's array.
-        unsafe { std::slice::from_raw_parts(fds, count as usize) }.to_vec()
-    };
     // SAFETY: the caller's own call.
-    until(limit, &descriptors, || unsafe { libc::poll(fds, count, 0) })
+    let look = || unsafe { libc::poll(fds, count, 0) };
+    // First: the kernel says whether there can be so many.
+    let found = look();
+    if found > 0 || found < 0 && errno() != libc::EINTR {
+        return found;
+    }
+    // The kernel takes the lower half of it.
+    let descriptors = match count as u32 {
+        0 => Vec::new(),
+        // SAFETY: the caller's array.
+        count => unsafe { std::slice::from_raw_parts(fds, count as usize) }.to_vec(),
+    };
+    until(limit, &descriptors, look)
 }
 
 unsafe extern "C-unwind" fn ppoll(
@@ -153,64 +151,73 @@ unsafe fn limit_of(time: *const timespec) -> Result<Limit, c_int> {
     unsafe { duration(time) }.map(|time| Limit::after(Some(time))).ok_or(libc::EINVAL)
 }
 
-/// The three sets of `select`.
+/// The three sets of `select`: a bit for each descriptor. They may be larger than an `fd_set`, or smaller.
 #[derive(Clone, Copy)]
-struct Sets([*mut fd_set; 3]);
+struct Sets {
+    sets: [*mut u64; 3],
+    /// As many words of each as the kernel reads.
+    words: usize,
+}
 
 impl Sets {
     const EVENTS: [i16; 3] = [libc::POLLIN, libc::POLLOUT, libc::POLLPRI];
 
     /// # Safety
-    /// The sets are null or valid, for descriptors below `count`.
-    unsafe fn descriptors(self, count: c_int) -> Vec<pollfd> {
+    /// The sets are null or valid, for descriptors below `count` of which there can be some.
+    unsafe fn new(count: c_int, sets: [*mut fd_set; 3]) -> Sets {
+        let most = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+        let count = u64::try_from(count).unwrap_or(0).min(most.unwrap_or(u64::MAX));
+        let words = count.div_ceil(u64::BITS.into()) as usize;
+        Sets { sets: sets.map(|set| set.cast()), words }
+    }
+
+    /// What they hold; nothing for one that is null.
+    fn contents(self) -> [Vec<u64>; 3] {
+        self.sets.map(|set| match set.is_null() {
+            true => Vec::new(),
+            // SAFETY: valid, as `new`'s caller says.
+            false => unsafe { std::slice::from_raw_parts(set, self.words) }.to_vec(),
+        })
+    }
+
+    /// They hold this again.
+    fn restore(self, contents: &[Vec<u64>; 3]) {
+        for (set, contents) in self.sets.into_iter().zip(contents) {
+            // SAFETY: so many words were read there; none if it is null.
+            unsafe { set.copy_from(contents.as_ptr(), contents.len()) };
+        }
+    }
+
+    fn descriptors(self, contents: &[Vec<u64>; 3]) -> Vec<pollfd> {
         let mut list = Vec::new();
-        for fd in 0..count.clamp(0, libc::FD_SETSIZE as c_int) {
-            let mut events = 0;
-            for (set, event) in self.0.into_iter().zip(Self::EVENTS) {
-                // SAFETY: the caller's promise; `fd` is within a set.
-                if !set.is_null() && unsafe { libc::FD_ISSET(fd, set) } {
-                    events |= event;
-                }
-            }
+        for fd in 0..(self.words * u64::BITS as usize) as c_int {
+            let has = |set: &Vec<u64>| {
+                set.get(fd as usize / 64).is_some_and(|word| word >> (fd % 64) & 1 != 0)
+            };
+            let sets = contents.iter().zip(Self::EVENTS);
+            let events = sets.filter(|(set, _)| has(set)).fold(0, |all, (_, event)| all | event);
             if events != 0 {
                 list.push(pollfd { fd, events, revents: 0 });
             }
         }
         list
     }
-
-    /// # Safety
-    /// The sets are null or valid.
-    unsafe fn contents(self) -> [Option<fd_set>; 3] {
-        // SAFETY: the caller's promise.
-        self.0.map(|set| unsafe { set.as_ref() }.copied())
-    }
-
-    /// # Safety
-    /// As above; `contents` are theirs.
-    unsafe fn restore(self, contents: &[Option<fd_set>; 3]) {
-        for (set, contents) in self.0.into_iter().zip(contents) {
-            if let Some(contents) = contents {
-                // SAFETY: not null, since it had contents.
-                unsafe { set.write(*contents) };
-            }
-        }
-    }
 }
 
 /// # Safety
-/// The sets are null or valid.
-unsafe fn select_green(count: c_int, sets: Sets, limit: Limit) -> c_int {
-    // SAFETY: the caller's promise. Each look has the sets as the caller gave them.
-    unsafe {
-        let contents = sets.contents();
-        let descriptors = sets.descriptors(count);
-        until(limit, &descriptors, || {
-            sets.restore(&contents);
-            let mut now = timeval { tv_sec: 0, tv_usec: 0 };
-            libc::select(count, sets.0[0], sets.0[1], sets.0[2], &mut now)
-        })
-    }
+/// The sets are null or valid, for descriptors below `count`.
+unsafe fn select_green(count: c_int, sets: [*mut fd_set; 3], limit: Limit) -> c_int {
+    // SAFETY: the caller's promise.
+    let all = unsafe { Sets::new(count, sets) };
+    let contents = all.contents();
+    let descriptors = all.descriptors(&contents);
+    until(limit, &descriptors, || {
+        // Each look has the sets as the caller gave them.
+        all.restore(&contents);
+        let mut now = timeval { tv_sec: 0, tv_usec: 0 };
+        // SAFETY: the caller's own call.
+        unsafe { libc::select(count, sets[0], sets[1], sets[2], &mut now) }
+    })
 }
 
 unsafe extern "C-unwind" fn select(
@@ -238,7 +245,7 @@ unsafe extern "C-unwind" fn select(
                 Limit::after(Some(Duration::from_secs(seconds).saturating_add(rest)))
             }
         };
-        let found = select_green(count, Sets([read, write, except]), limit);
+        let found = select_green(count, [read, write, except], limit);
         if let Some(time) = time.as_mut() {
             // Linux tells how much is left.
             let left = limit.left();
@@ -275,7 +282,7 @@ unsafe extern "C-unwind" fn pselect(
     // SAFETY: the caller's arguments.
     unsafe {
         match limit_of(time) {
-            Ok(limit) => select_green(count, Sets([read, write, except]), limit),
+            Ok(limit) => select_green(count, [read, write, except], limit),
             Err(error) => fail(error),
         }
     }

@@ -7,7 +7,7 @@ use libc::{c_int, c_void, msghdr, size_t, sockaddr, socklen_t, ssize_t};
 
 use super::blocking::blocking;
 use super::call::{Call, check_room, fail, waits_green};
-use super::wait_set::{await_ready, is_blocking, time_limit, wait_one};
+use super::wait_set::{Vain, await_ready, is_blocking, time_limit, wait_one};
 
 pub(super) fn calls() -> [Call; 10] {
     [
@@ -39,6 +39,7 @@ fn until(
     deadline: &mut Deadline,
     mut call: impl FnMut() -> ssize_t,
 ) -> ssize_t {
+    let (mut vain, mut is_over) = (Vain::default(), false);
     loop {
         let result = call();
         if result >= 0 {
@@ -51,7 +52,10 @@ fn until(
         }
         let limit = *deadline.get_or_insert_with(|| time_limit(fd, events));
         match wait_one(fd, events, limit) {
-            Ok(true) => {}
+            // A datagram may find no room at a receiver for which nobody can wait.
+            Ok(true) if limit.is_none_or(|limit| Instant::now() < limit) => vain.again(),
+            Ok(true) if !is_over => is_over = true,
+            Ok(true) => return fail(libc::EAGAIN) as ssize_t,
             Ok(false) => return fail(libc::EAGAIN) as ssize_t,
             Err(error) => return fail(error.raw_os_error().unwrap_or(libc::ENOMEM)) as ssize_t,
         }

@@ -13,6 +13,25 @@ use rustix::event::epoll;
 
 use super::call::fail;
 
+/// Events that end a wait and with which the call can do nothing, such as the end of a peer that the program does not ask for, come
+/// again at once: after so many waits in vain the thread sleeps between them.
+const VAIN: u32 = 16;
+const NAP: Duration = Duration::from_millis(1);
+
+/// Counts the waits of a call that were in vain.
+#[derive(Default)]
+pub(super) struct Vain(u32);
+
+impl Vain {
+    /// One more was.
+    pub(super) fn again(&mut self) {
+        self.0 += 1;
+        if self.0 > VAIN {
+            marcel::sleep(NAP);
+        }
+    }
+}
+
 /// Waits until one of `descriptors` may be ready, or `deadline` has come; false after it.
 ///
 /// # Blocking

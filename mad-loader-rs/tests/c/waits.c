@@ -53,6 +53,53 @@ static int full(int in) {
     return got;
 }
 
+/* Sets of more descriptors than an fd_set has, and of fewer; the byte. */
+static int wide(int in) {
+    struct rlimit limit;
+    uint64_t *set = calloc(64, 8), *small = malloc(8); /* of 4096, of 64 */
+    struct timeval time = {0, 20000};
+    volatile nfds_t many = 1ul << 31;
+    char byte;
+    getrlimit(RLIMIT_NOFILE, &limit);
+    if (limit.rlim_max < 4096) return 'w'; /* it cannot have so many */
+    limit.rlim_cur = 4096;
+    if (setrlimit(RLIMIT_NOFILE, &limit) || dup2(in, 4000) != 4000) return -1;
+    set[4000 / 64] = 1ull << 4000 % 64;
+    if (select(4001, (fd_set *)set, 0, 0, &time) != 0 || set[4000 / 64] != 0) return -2;
+    set[4000 / 64] = 1ull << 4000 % 64;
+    time.tv_sec = 50;
+    if (select(4001, (fd_set *)set, 0, 0, &time) != 1 || set[4000 / 64] != 1ull << 4000 % 64) return -3;
+    *small = 1ull << in;
+    if (in < 64 && (select(in + 1, (fd_set *)small, 0, 0, &time) != 1 || *small != 1ull << in)) return -4;
+    if (poll((struct pollfd *)small, many, 0) != -1 || errno != EINVAL) return -5;
+    free(set), free(small);
+    return read(in, &byte, 1) == 1 ? byte : -6;
+}
+
+/* What never waits, and datagrams that find no room until somebody reads; what is wrong, or 0. */
+static int datagrams(void) {
+    int ends[2], sent = 0;
+    struct sockaddr_un name = {AF_UNIX};
+    char byte;
+    struct timespec time = {0, 1000000};
+    if (socketpair(AF_UNIX, SOCK_DGRAM, 0, ends)) return 1;
+    struct msghdr message = {0};
+    if (recvmsg(ends[0], &message, MSG_ERRQUEUE) != -1 || (errno != EAGAIN && errno != EOPNOTSUPP)) return 2;
+    int server = socket(AF_UNIX, SOCK_DGRAM, 0), client = socket(AF_UNIX, SOCK_DGRAM, 0);
+    sprintf(name.sun_path + 1, "waits-%d", getpid());
+    if (bind(server, (struct sockaddr *)&name, sizeof name)) return 3;
+    while (sendto(client, "d", 1, MSG_DONTWAIT, (struct sockaddr *)&name, sizeof name) == 1) sent++;
+    /* The limit ends the wait: nobody reads. */
+    struct timeval limit = {0, 50000};
+    setsockopt(client, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+    clock_t before = clock();
+    if (sendto(client, "d", 1, 0, (struct sockaddr *)&name, sizeof name) != -1 || errno != EAGAIN) return 4;
+    if ((double)(clock() - before) / CLOCKS_PER_SEC > 0.03) return 5; /* it slept */
+    if (recv(server, &byte, 1, 0) != 1 || sendto(client, "d", 1, 0, (struct sockaddr *)&name, sizeof name) != 1) return 6;
+    nanosleep(&time, 0);
+    return sent == 0 ? 7 : 0;
+}
+
 static int waits(const char *way, int in) {
     struct pollfd one = {in, POLLIN, 0};
     char byte;
@@ -89,6 +136,7 @@ static int waits(const char *way, int in) {
         close(set);
     }
     if (!strcmp(way, "full")) return full(in);
+    if (!strcmp(way, "wide")) return wide(in);
     if (!strcmp(way, "recv")) return recv(in, &byte, 1, 0) == 1 ? byte : -1;
     if (!strcmp(way, "recvmsg")) {
         struct iovec part = {&byte, 1};
@@ -195,6 +243,10 @@ int main(int argc, char **argv) {
     }
     if (!strcmp(way, "odd")) {
         printf("odd %d\n", odd(out));
+        return 0;
+    }
+    if (!strcmp(way, "datagrams")) {
+        printf("datagrams %d\n", datagrams());
         return 0;
     }
     if (!strcmp(way, "limited")) {
