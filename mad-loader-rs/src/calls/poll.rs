@@ -110,6 +110,10 @@ unsafe fn poll_green(fds: *mut pollfd, count: nfds_t, limit: Limit) -> c_int {
     if found > 0 || found < 0 && errno() != libc::EINTR {
         return found;
     }
+    if found == 0 && matches!(limit, Limit::Now) {
+        marcel::yield_now();
+        return 0;
+    }
     // The kernel takes the lower half of it.
     let descriptors = match count as u32 {
         0 => Vec::new(),
@@ -154,54 +158,63 @@ unsafe fn limit_of(time: *const timespec) -> Result<Limit, c_int> {
 /// The three sets of `select`: a bit for each descriptor. They may be larger than an `fd_set`, or smaller.
 #[derive(Clone, Copy)]
 struct Sets {
-    sets: [*mut u64; 3],
-    /// As many words of each as the kernel reads.
-    words: usize,
+    sets: [*mut u8; 3],
+    /// So many descriptors are looked at.
+    count: usize,
 }
 
 impl Sets {
     const EVENTS: [i16; 3] = [libc::POLLIN, libc::POLLOUT, libc::POLLPRI];
 
     /// # Safety
-    /// The sets are null or valid, for descriptors below `count` of which there can be some.
+    /// The sets are null or valid, for descriptors below `count` as far as the kernel looks.
     unsafe fn new(count: c_int, sets: [*mut fd_set; 3]) -> Sets {
-        let most = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-        let count = u64::try_from(count).unwrap_or(0).min(most.unwrap_or(u64::MAX));
-        let words = count.div_ceil(u64::BITS.into()) as usize;
-        Sets { sets: sets.map(|set| set.cast()), words }
+        let most = if count > libc::FD_SETSIZE as c_int { table_size() } else { usize::MAX };
+        let count = usize::try_from(count).unwrap_or(0).min(most);
+        Sets { sets: sets.map(|set| set.cast()), count }
+    }
+
+    fn bytes(self) -> usize {
+        self.count.div_ceil(u64::BITS as usize) * size_of::<u64>()
     }
 
     /// What they hold; nothing for one that is null.
-    fn contents(self) -> [Vec<u64>; 3] {
+    fn contents(self) -> [Vec<u8>; 3] {
         self.sets.map(|set| match set.is_null() {
             true => Vec::new(),
             // SAFETY: valid, as `new`'s caller says.
-            false => unsafe { std::slice::from_raw_parts(set, self.words) }.to_vec(),
+            false => unsafe { std::slice::from_raw_parts(set, self.bytes()) }.to_vec(),
         })
     }
 
     /// They hold this again.
-    fn restore(self, contents: &[Vec<u64>; 3]) {
+    fn restore(self, contents: &[Vec<u8>; 3]) {
         for (set, contents) in self.sets.into_iter().zip(contents) {
-            // SAFETY: so many words were read there; none if it is null.
+            // SAFETY: so many bytes were read there; none if it is null.
             unsafe { set.copy_from(contents.as_ptr(), contents.len()) };
         }
     }
 
-    fn descriptors(self, contents: &[Vec<u64>; 3]) -> Vec<pollfd> {
+    fn descriptors(self, contents: &[Vec<u8>; 3]) -> Vec<pollfd> {
         let mut list = Vec::new();
-        for fd in 0..(self.words * u64::BITS as usize) as c_int {
-            let has = |set: &Vec<u64>| {
-                set.get(fd as usize / 64).is_some_and(|word| word >> (fd % 64) & 1 != 0)
-            };
+        for fd in 0..self.count {
+            // Words of the kernel's, little-endian.
+            let has = |set: &Vec<u8>| set.get(fd / 8).is_some_and(|byte| byte >> (fd % 8) & 1 != 0);
             let sets = contents.iter().zip(Self::EVENTS);
             let events = sets.filter(|(set, _)| has(set)).fold(0, |all, (_, event)| all | event);
             if events != 0 {
-                list.push(pollfd { fd, events, revents: 0 });
+                list.push(pollfd { fd: fd as c_int, events, revents: 0 });
             }
         }
         list
     }
+}
+
+/// How many descriptors the kernel's table of this process has room for: it looks at no more, whatever a program says.
+fn table_size() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let size = status.lines().find_map(|line| line.strip_prefix("FDSize:"));
+    size.and_then(|size| size.trim().parse().ok()).unwrap_or(libc::FD_SETSIZE)
 }
 
 /// # Safety

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/select.h>
 #include <sys/socket.h>
@@ -60,6 +61,13 @@ static int wide(int in) {
     struct timeval time = {0, 20000};
     volatile nfds_t many = 1ul << 31;
     char byte;
+    /* A set at the end of the memory there is, and a count of more descriptors than there can be. */
+    char *pages = mmap(0, 2 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    fd_set *last = (fd_set *)(pages + 4096 - sizeof(fd_set));
+    mprotect(pages + 4096, 4096, PROT_NONE);
+    FD_SET(in, last);
+    if (select(1 << 30, last, 0, 0, &time) != 0 || FD_ISSET(in, last)) return -7;
+    time.tv_usec = 20000;
     getrlimit(RLIMIT_NOFILE, &limit);
     if (limit.rlim_max < 4096) return 'w'; /* it cannot have so many */
     limit.rlim_cur = 4096;

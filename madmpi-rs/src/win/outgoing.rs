@@ -172,7 +172,9 @@ impl Answers {
             Err(error) => return self.fail(&error.into()),
         };
         let mut bytes = &bytes[..status.len.min(bytes.len())];
-        for Answer { access, begin, len } in self.0.drain(..) {
+        // One after the other: what is left when one panics ends as the rest is dropped.
+        self.0.reverse();
+        while let Some(Answer { access, begin, len }) = self.0.pop() {
             access.over(match wire::answer(&mut bytes, len) {
                 Some((class, part)) => outcome(class).map(|()| access.came(begin, part)),
                 None => Err(Fault::new(crate::abi::MPI_ERR_INTERN, "an answer is too short")),
@@ -280,6 +282,12 @@ impl Outgoing {
             queue.asked = false;
             queue.send_and_leave()
         })
+    }
+
+    /// The answers that have come, and no flush has received.
+    pub(super) fn come(&self) -> Vec<Coming> {
+        let mut queue = self.queue.lock();
+        queue.coming.extract_if(.., |coming| coming.receive.is_over()).collect()
     }
 
     /// The answers that come, for a flush to receive.

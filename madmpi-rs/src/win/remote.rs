@@ -102,11 +102,14 @@ impl Remote {
 
     /// Remembers an access for the next flush; returns it for the program's request.
     fn keep(&self, rank: usize, access: Arc<Access>, request: bool) -> Pending {
-        let mut accesses = self.members[rank].accesses.lock();
-        if accesses.len() > MOST {
-            accesses.retain(|access| !access.is_flushed() || access.fault().is_some());
+        let Member { accesses, requests, .. } = &self.members[rank];
+        let kept = accesses.lock().len();
+        // Seldom, where they become many and none is over: each look is at all.
+        if kept >= MOST && kept.is_power_of_two() {
+            requests.come().into_iter().for_each(Coming::wait);
+            accesses.lock().retain(|access| !access.is_flushed() || access.fault().is_some());
         }
-        accesses.push(access.clone());
+        accesses.lock().push(access.clone());
         request.then_some(access)
     }
 
