@@ -7,7 +7,7 @@
 //! | others | at once, with all that waits |
 //!
 //! Short answers to the requests of one message come in one message, in their order. Only requests without an answer need that
-//! of a flush. A flush receives them itself, unless the program has a request that waits for one: then a function does.
+//! of a flush.
 //!
 //! Invariant: who holds the lock appends and sends, so requests arrive in the order in which they came here.
 //!
@@ -16,7 +16,6 @@
 use std::sync::Arc;
 
 use marcel::plumbing::KernelMutex;
-use newmad::Status;
 use pioman::plumbing::hold_wakers;
 
 use super::pending::{Access, Into, outcome};
@@ -54,27 +53,6 @@ struct Queue {
     unanswered: bool,
     /// There were requests with a short one.
     asked: bool,
-    /// The program has a request for one that is awaited by what is to go.
-    requested: bool,
-    /// What comes that a flush receives.
-    coming: Vec<Coming>,
-}
-
-/// A message of answers that comes.
-pub(super) struct Coming {
-    receive: newmad::Request<Vec<u8>>,
-    answers: Answers,
-}
-
-impl Coming {
-    /// Gives the accesses what comes.
-    ///
-    /// # Blocking
-    /// Until it has.
-    pub(super) fn wait(self) {
-        let Coming { receive, answers } = self;
-        answers.came(receive.wait());
-    }
 }
 
 /// What tells that a target has done what it was asked for.
@@ -142,14 +120,15 @@ impl Queue {
 
     /// Receives the answers to the message that goes. They end, whatever happens.
     fn receive_answers(&mut self, number: u32) {
-        let answers = Answers(std::mem::take(&mut self.answers));
+        let answers = std::mem::take(&mut self.answers);
         let room = vec![0; std::mem::take(&mut self.expected)];
         let tag = self.comm.internal_tag(REPLY | number);
-        let requested = std::mem::take(&mut self.requested);
         match self.comm.session.irecv(self.process, tag, room) {
-            Ok(receive) if requested => receive.on_done(move |came| answers.came(came)),
-            Ok(receive) => self.coming.push(Coming { receive, answers }),
-            Err(error) => answers.fail(&error.into()),
+            Ok(receive) => receive.on_done(move |came| match came {
+                Ok((bytes, status)) => take(answers, &bytes[..status.len.min(bytes.len())]),
+                Err(error) => fail(answers, &error.into()),
+            }),
+            Err(error) => fail(answers, &error.into()),
         }
     }
 
@@ -161,37 +140,18 @@ impl Queue {
     }
 }
 
-/// Places of the answers in one message. Their accesses end, whatever happens.
-struct Answers(Vec<Answer>);
-
-impl Answers {
-    /// Gives accesses their answers: a class each, and the bytes.
-    fn came(mut self, came: Result<(Vec<u8>, Status), newmad::Error>) {
-        let (bytes, status) = match came {
-            Ok(came) => came,
-            Err(error) => return self.fail(&error.into()),
-        };
-        let mut bytes = &bytes[..status.len.min(bytes.len())];
-        // One after the other: what is left when one panics ends as the rest is dropped.
-        self.0.reverse();
-        while let Some(Answer { access, begin, len }) = self.0.pop() {
-            access.over(match wire::answer(&mut bytes, len) {
-                Some((class, part)) => outcome(class).map(|()| access.came(begin, part)),
-                None => Err(Fault::new(crate::abi::MPI_ERR_INTERN, "an answer is too short")),
-            });
-        }
-    }
-
-    fn fail(mut self, fault: &Fault) {
-        self.0.drain(..).for_each(|answer| answer.access.over(Err(fault.clone())));
+/// Gives accesses their answers: a class each, and the bytes.
+fn take(answers: Vec<Answer>, mut bytes: &[u8]) {
+    for Answer { access, begin, len } in answers {
+        access.over(match wire::answer(&mut bytes, len) {
+            Some((class, part)) => outcome(class).map(|()| access.came(begin, part)),
+            None => Err(Fault::new(crate::abi::MPI_ERR_INTERN, "an answer is too short")),
+        });
     }
 }
 
-impl Drop for Answers {
-    fn drop(&mut self) {
-        let fault = || Fault::new(crate::abi::MPI_ERR_OTHER, "the wait for an answer was given up");
-        self.0.drain(..).for_each(|answer| answer.access.over(Err(fault())));
-    }
+fn fail(answers: Vec<Answer>, fault: &Fault) {
+    answers.into_iter().for_each(|answer| answer.access.over(Err(fault.clone())));
 }
 
 impl Outgoing {
@@ -207,8 +167,6 @@ impl Outgoing {
             messages: 0,
             unanswered: false,
             asked: false,
-            requested: false,
-            coming: Vec::new(),
         };
         Outgoing { process, queue: KernelMutex::new(queue) }
     }
@@ -230,8 +188,7 @@ impl Outgoing {
         self.queue.lock().messages >= MOST
     }
 
-    /// Sends a request, or leaves it to a later one if it is not to go `now`, as one of the program's is. `answer`: it has a short
-    /// one.
+    /// Sends a request, or leaves it to a later one if it is not to go `now`. `answer`: it has a short one.
     ///
     /// # Errors
     /// The member has died, as far as is known.
@@ -247,9 +204,7 @@ impl Outgoing {
                 _ if answer.is_some() => std::mem::replace(&mut queue.asked, true),
                 _ => false,
             };
-            let requested = now && answer.is_some();
             queue.append(request, answer)?;
-            queue.requested |= requested;
             if waits && !now && queue.waiting.len() < TOGETHER {
                 return Ok(());
             }
@@ -282,17 +237,6 @@ impl Outgoing {
             queue.asked = false;
             queue.send_and_leave()
         })
-    }
-
-    /// The answers that have come, and no flush has received.
-    pub(super) fn come(&self) -> Vec<Coming> {
-        let mut queue = self.queue.lock();
-        queue.coming.extract_if(.., |coming| coming.receive.is_over()).collect()
-    }
-
-    /// The answers that come, for a flush to receive.
-    pub(super) fn coming(&self) -> Vec<Coming> {
-        std::mem::take(&mut self.queue.lock().coming)
     }
 
     /// A flush has failed: the next one asks the target again, whose death it may be. Else it would find that nothing waits for an

@@ -20,7 +20,7 @@ use smallvec::SmallVec;
 
 use super::layout::{self, Piece, Pieces, Runs, packed};
 use super::memory::{Allocated, Exposed};
-use super::outgoing::{Answer, Coming, Outgoing, Told};
+use super::outgoing::{Answer, Outgoing, Told};
 use super::pending::{Access, Into, Pending, await_all, outcome};
 use super::service::Service;
 use super::update::Update;
@@ -102,14 +102,11 @@ impl Remote {
 
     /// Remembers an access for the next flush; returns it for the program's request.
     fn keep(&self, rank: usize, access: Arc<Access>, request: bool) -> Pending {
-        let Member { accesses, requests, .. } = &self.members[rank];
-        let kept = accesses.lock().len();
-        // Seldom, where they become many and none is over: each look is at all.
-        if kept >= MOST && kept.is_power_of_two() {
-            requests.come().into_iter().for_each(Coming::wait);
-            accesses.lock().retain(|access| !access.is_flushed() || access.fault().is_some());
+        let mut accesses = self.members[rank].accesses.lock();
+        if accesses.len() > MOST {
+            accesses.retain(|access| !access.is_flushed() || access.fault().is_some());
         }
-        accesses.lock().push(access.clone());
+        accesses.push(access.clone());
         request.then_some(access)
     }
 
@@ -252,7 +249,6 @@ impl Remote {
         let send = |&rank: &usize| self.members[rank].requests.send();
         // Others are looked after all the same.
         let sent = ranks.iter().map(send).fold(Ok(()), Result::and);
-        self.receive_answers(ranks);
         sent.and(await_all(accesses))
     }
 
@@ -288,18 +284,11 @@ impl Remote {
         for (rank, number) in answers {
             result = result.and(self.answer(rank, number));
         }
-        self.receive_answers(ranks);
         result = result.and(await_all(accesses));
         if result.is_err() {
             ranks.iter().for_each(|&rank| self.members[rank].requests.ask_again());
         }
         result
-    }
-
-    /// Receives the answers of members, but for those for which functions wait.
-    fn receive_answers(&self, ranks: &[usize]) {
-        let coming = ranks.iter().flat_map(|&rank| self.members[rank].requests.coming());
-        coming.for_each(Coming::wait);
     }
 
     /// Waits for the answer of a member to a flush.
