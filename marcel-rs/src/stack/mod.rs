@@ -18,11 +18,12 @@
 //!
 //! | back end | chosen by | a switch and back, the thread's calls inlined / two calls deep |
 //! |---|---|---|
-//! | `assembly` | default on x86-64 and aarch64 | 4 / 5 ns |
-//! | `coroutine`: the crate `corosensei` | feature `back-end-corosensei`; default elsewhere; AddressSanitizer | 3 / 20 ns |
-//! | `fcontext`: the crate `context` (Boost.Context) | feature `back-end-context` (needs a C compiler) | 10 / 22 ns |
+//! | `assembly` | default on x86-64 and aarch64 | 5 / 12 ns |
+//! | `coroutine`: the crate `corosensei` | feature `back-end-corosensei`; default elsewhere; AddressSanitizer | 5 / 37 ns |
+//! | `fcontext`: the crate `context` (Boost.Context) | feature `back-end-context` (needs a C compiler) | 155 / 36 ns |
 //!
-//! (AMD EPYC, one core.) Why the default is our own: processors predict where a `ret` goes by a stack of the
+//! (Intel Xeon with AMX, one core; medians. On an AMD EPYC, before floating-point modes were looked at: 4 / 5, 3 / 20 and
+//! 10 / 22 ns.) Why the default is our own: processors predict where a `ret` goes by a stack of the
 //! calls before it. corosensei switches by `call` and `ret`, which is right for a generator, whose resumer and
 //! body are inlined into one loop. A thread suspends some calls deep, in `park` or `lock`, and every switch then
 //! costs two wrong predictions: one at the switch, one where `park` returns. A plain jump leaves that stack
