@@ -120,35 +120,52 @@ fn used() -> Duration {
     }
 }
 
+/// Whether the calling thread is the first with a fault: it says what it has to say, then calls [`report`] or [`end`]. Another one
+/// waits here until that has been said: it would write between the lines, and end the process before the last one.
+///
+/// # Context
+/// A signal handler that ends the process.
+///
+/// # Blocking
+/// Blocks the kernel thread, [`END`] at most.
+pub(super) fn begin() -> bool {
+    let is_first = !FAULT.taken.swap(true, AcqRel);
+    if !is_first {
+        FAULT.wait();
+    }
+    is_first
+}
+
 /// Has the diagnosis thread, if there is one, write the backtrace of the interrupted code to standard error.
 ///
 /// The readable part of the interrupted stack begins at `lowest`.
+///
+/// # Safety
+/// By the thread that was told by [`begin`] that it is the first, once.
 ///
 /// # Context
 /// A signal handler that ends the process.
 ///
 /// # Blocking
 /// Blocks the kernel thread until the backtrace is written, [`END`] at most.
-pub(super) fn report(context: &libc::ucontext_t, lowest: usize) {
+pub(super) unsafe fn report(context: &libc::ucontext_t, lowest: usize) {
     if !bell::is_served() {
-        return;
+        return end();
     }
-    if !FAULT.taken.swap(true, AcqRel) {
-        // SAFETY: this thread has set `taken`, and the state is not ASKED yet.
-        unsafe {
-            *FAULT.registers.get() = registers(context);
-            *FAULT.lowest.get() = lowest;
-        }
-        FAULT.state.word().store(ASKED, Release);
-        bell::ring();
+    // SAFETY: this thread has set `taken`, and the state is not ASKED yet.
+    unsafe {
+        *FAULT.registers.get() = registers(context);
+        *FAULT.lowest.get() = lowest;
     }
-    // Another thread with a fault waits, too: it would end the process before the first one's backtrace is written.
+    FAULT.state.word().store(ASKED, Release);
+    bell::ring();
     FAULT.wait();
 }
 
-/// Whether a fault has been reported before.
-pub(super) fn is_taken() -> bool {
-    FAULT.taken.load(Acquire)
+/// All has been said: other threads with a fault go on.
+pub(super) fn end() {
+    FAULT.state.word().store(WRITTEN, Release);
+    FAULT.state.wake();
 }
 
 /// Whether a thread has asked for its backtrace.
@@ -175,8 +192,7 @@ pub(super) fn answer() {
         if lines.len() > LINES { writeln!(out, "    and more") } else { Ok(()) }
     });
     trace_exit::save_now();
-    FAULT.state.word().store(WRITTEN, Release);
-    FAULT.state.wake();
+    end();
 }
 
 #[cfg(test)]

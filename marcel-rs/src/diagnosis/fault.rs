@@ -50,14 +50,13 @@ extern "C" fn handler(signal: i32, info: *mut libc::siginfo_t, context: *mut lib
     let Some(index) = SIGNALS.iter().position(|known| known.0 == signal) else { return };
     // SAFETY: the kernel gives a valid siginfo.
     let (address, code) = unsafe { ((*info).si_addr() as usize, (*info).si_code) };
-    // Another handler's message comes before or has come: of an overflow, which ends by `abort`.
+    // Another handler's message comes before. (That of an overflow, which ends by `abort`, has come then.)
     let is_said = match signal {
         libc::SIGSEGV => overflow::is_in_guard(address),
-        libc::SIGABRT => fatal::is_taken(),
         _ => false,
     };
     let (tcb, label) = (here::tcb(), fatal::label());
-    if !is_said && (tcb.is_some() || label.is_some()) {
+    if !is_said && (tcb.is_some() || label.is_some()) && fatal::begin() {
         say("\nmarcel: ");
         if let Some(tcb) = tcb {
             say("thread '");
@@ -81,12 +80,11 @@ extern "C" fn handler(signal: i32, info: *mut libc::siginfo_t, context: *mut lib
             say_address(address);
         }
         say("\n");
-    }
-    if let Some(tcb) = tcb
-        && !is_said
-    {
-        // SAFETY: the kernel gives a valid ucontext.
-        fatal::report(unsafe { &*context.cast() }, tcb.info.stack().start);
+        match tcb {
+            // SAFETY: the first one, as `begin` has said; the kernel gives a valid ucontext.
+            Some(tcb) => unsafe { fatal::report(&*context.cast(), tcb.info.stack().start) },
+            None => fatal::end(),
+        }
     }
     if let Some(previous) = PREVIOUS[index].get() {
         // SAFETY: the handler's own arguments.

@@ -31,23 +31,25 @@ extern "C" fn handler(signal: i32, info: *mut libc::siginfo_t, context: *mut lib
     if let Some(tcb) = here::tcb() {
         let stack = tcb.info.stack();
         if is_in_guard(address) {
-            say("\nmarcel: thread '");
-            say(tcb.name().unwrap_or("<unnamed>"));
-            say("' has overflowed its stack of ");
-            say_number(stack.len() / 1024);
-            say(" KiB (number ");
-            say_number(tcb.info.number() as usize);
-            if let Some(label) = fatal::label() {
-                say(", ");
-                say(label);
+            if fatal::begin() {
+                say("\nmarcel: thread '");
+                say(tcb.name().unwrap_or("<unnamed>"));
+                say("' has overflowed its stack of ");
+                say_number(stack.len() / 1024);
+                say(" KiB (number ");
+                say_number(tcb.info.number() as usize);
+                if let Some(label) = fatal::label() {
+                    say(", ");
+                    say(label);
+                }
+                if let Some(vp) = here::vp() {
+                    say(if vp.kind() == Kind::Reactive { ", on rx" } else { ", on vp" });
+                    say_number(vp.index());
+                }
+                say("); give it more with Builder::stack_size or MARCEL_STACK_SIZE\n");
+                // SAFETY: the first one, as `begin` has said; the kernel gives a valid ucontext.
+                unsafe { fatal::report(&*context.cast(), stack.start) };
             }
-            if let Some(vp) = here::vp() {
-                say(if vp.kind() == Kind::Reactive { ", on rx" } else { ", on vp" });
-                say_number(vp.index());
-            }
-            say("); give it more with Builder::stack_size or MARCEL_STACK_SIZE\n");
-            // SAFETY: the kernel gives a valid ucontext.
-            fatal::report(unsafe { &*context.cast() }, stack.start);
             // SAFETY: ends the process.
             unsafe { libc::abort() };
         }
