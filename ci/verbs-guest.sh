@@ -76,8 +76,7 @@ rm -r usr
 source="$(echo linux-source-*)"
 # It has room for the registers up to AVX-512. Where processors have more (AMX), no program of the guest would ever run: the host
 # wants all or nothing. (The larger stacks of kernel.config are for what lies on them.)
-sizes="$source/arch/x86/um/user-offsets.c"
-if grep -q 'HOST_FP_SIZE, 2696' "$sizes"; then sed -i 's/HOST_FP_SIZE, 2696/HOST_FP_SIZE, 16384/' "$sizes"; fi
+sed -i 's/HOST_FP_SIZE, 2696/HOST_FP_SIZE, 16384/' "$source/arch/x86/um/user-offsets.c"
 make -s -C "$source" ARCH=um O=../out KCONFIG_ALLCONFIG="$here/kernel.config" allnoconfig >&2 || give_up "the kernel could not be configured"
 for option in INFINIBAND_USER_ACCESS RDMA_RXE USERFAULTFD CROSS_MEMORY_ATTACH OVERLAY_FS; do
     grep -q "^CONFIG_$option=y" out/.config || give_up "$version has no $option for User-Mode Linux"

@@ -2,7 +2,16 @@
 
 mod common;
 
+use std::process::Output;
+
 use common::{compile, has_cpp, lines, ranks, start};
+
+/// Runs `ends.c` with these options of the host, and arguments.
+fn ends(options: &[&str], arguments: &[&str]) -> Output {
+    let folder = tempfile::tempdir().unwrap();
+    let program = compile(folder.path(), "ends.c", &["-pthread"]);
+    ranks(&[options, &[program.to_str().unwrap()], arguments].concat())
+}
 
 #[test]
 fn each_copy_has_variables_constructors_handlers_and_destructors_of_its_own() {
@@ -120,17 +129,13 @@ fn abort_exit_at_once_and_exit_on_a_kernel_thread_end_the_process_and_say_so() {
 /// Of a program whose thread reads from a stream for ever, the stream stays locked.
 #[test]
 fn a_rank_ends_although_a_thread_of_it_holds_a_stream() {
-    let folder = tempfile::tempdir().unwrap();
-    let program = compile(folder.path(), "ends.c", &["-pthread"]);
-    let output = ranks(&["-n", "2", program.to_str().unwrap(), "reader"]);
+    let output = ends(&["-n", "2"], &["reader"]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
 }
 
 #[test]
 fn ranks_do_not_go_on_in_a_child_of_fork_that_waits() {
-    let folder = tempfile::tempdir().unwrap();
-    let program = compile(folder.path(), "ends.c", &["-pthread"]);
-    let output = ranks(&["-n", "3", "-p", "1", program.to_str().unwrap(), "fork", "%"]);
+    let output = ends(&["-n", "3", "-p", "1"], &["fork", "%"]);
     let text = String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     assert_eq!((text.matches("once").count(), text.matches("child").count()), (2, 0), "{output:?}");
@@ -138,9 +143,7 @@ fn ranks_do_not_go_on_in_a_child_of_fork_that_waits() {
 
 #[test]
 fn a_child_of_fork_ends_alone_and_no_rank_goes_on_in_it() {
-    let folder = tempfile::tempdir().unwrap();
-    let program = compile(folder.path(), "ends.c", &["-pthread"]);
-    let output = ranks(&["-n", "3", "-p", "1", program.to_str().unwrap(), "child", "%"]);
+    let output = ends(&["-n", "3", "-p", "1"], &["child", "%"]);
     let text = String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     assert_eq!((text.matches("once").count(), text.matches("other").count()), (2, 1), "{output:?}");

@@ -1,5 +1,8 @@
 //! Blocking calls by standby: what runs while the caller's virtual processor sits in the kernel, and what waits.
 
+#[path = "common/rounding.rs"]
+mod rounding;
+
 use std::io::{PipeReader, Read, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
@@ -11,6 +14,8 @@ use std::time::Duration;
 use marcel::blocking::{Mechanism, export, standby};
 use marcel::sync::Semaphore;
 use marcel::{Mode, Runtime, blocking};
+
+use self::rounding::{UPWARD, fegetround, fesetround};
 
 /// One virtual processor for computing threads: mono mode, and smp.
 fn one_vp() -> [Runtime; 2] {
@@ -51,14 +56,6 @@ fn a_thread_that_never_ran_runs_while_the_only_virtual_processor_blocks() {
 /// The standby's kernel thread is started by a thread that rounds in its own way.
 #[test]
 fn a_thread_on_a_standby_begins_with_the_usual_rounding() {
-    #[cfg(target_arch = "x86_64")]
-    const UPWARD: i32 = 0x800;
-    #[cfg(target_arch = "aarch64")]
-    const UPWARD: i32 = 0x40_0000;
-    unsafe extern "C" {
-        safe fn fesetround(mode: i32) -> i32;
-        safe fn fegetround() -> i32;
-    }
     for runtime in one_vp() {
         let (told, own) = run(&runtime, || {
             fesetround(UPWARD);

@@ -2,6 +2,7 @@
 //!
 //! A program that looks without waiting, again and again, lets others run each time it finds nothing.
 
+use std::cell::LazyCell;
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -59,11 +60,15 @@ impl Limit {
     }
 }
 
-/// Calls `look`, which does not wait, until it finds something, fails, or the limit is reached; waits for `descriptors`
-/// in between.
-fn until(limit: Limit, descriptors: &[pollfd], mut look: impl FnMut() -> c_int) -> c_int {
+/// Calls `look`, which does not wait, until it finds something, fails, or the limit is reached; waits in between for what
+/// `descriptors` says, which is asked when a look has been in vain.
+fn until(
+    limit: Limit,
+    descriptors: impl Fn() -> Vec<pollfd>,
+    mut look: impl FnMut() -> c_int,
+) -> c_int {
     let mut over = matches!(limit, Limit::Now);
-    let mut vain = Vain::default();
+    let (mut vain, list) = (Vain::default(), LazyCell::new(descriptors));
     loop {
         let found = look();
         let interrupted = found < 0 && errno() == libc::EINTR; // by a tick
@@ -75,11 +80,8 @@ fn until(limit: Limit, descriptors: &[pollfd], mut look: impl FnMut() -> c_int) 
             return 0;
         }
         if !interrupted {
-            match wait_set::wait(descriptors, limit.deadline()) {
-                Ok(true) => {
-                    vain.again();
-                    over = limit.deadline().is_some_and(|deadline| deadline <= Instant::now());
-                }
+            match wait_set::wait(&list, limit.deadline()) {
+                Ok(true) => over = vain.is_over(limit.deadline()),
                 Ok(false) => over = true,
                 Err(error) => return fail(error.raw_os_error().unwrap_or(libc::ENOMEM)),
             }
@@ -103,24 +105,14 @@ unsafe extern "C-unwind" fn poll(fds: *mut pollfd, count: nfds_t, milliseconds: 
 /// # Safety
 /// As `poll`.
 unsafe fn poll_green(fds: *mut pollfd, count: nfds_t, limit: Limit) -> c_int {
-    // SAFETY: the caller's own call.
-    let look = || unsafe { libc::poll(fds, count, 0) };
-    // First: the kernel says whether there can be so many.
-    let found = look();
-    if found > 0 || found < 0 && errno() != libc::EINTR {
-        return found;
-    }
-    if found == 0 && matches!(limit, Limit::Now) {
-        marcel::yield_now();
-        return 0;
-    }
-    // The kernel takes the lower half of it.
-    let descriptors = match count as u32 {
+    // The kernel takes the lower half of the number, and has said by then that there can be so many.
+    let descriptors = || match count as u32 {
         0 => Vec::new(),
         // SAFETY: the caller's array.
         count => unsafe { std::slice::from_raw_parts(fds, count as usize) }.to_vec(),
     };
-    until(limit, &descriptors, look)
+    // SAFETY: the caller's own call.
+    until(limit, descriptors, || unsafe { libc::poll(fds, count, 0) })
 }
 
 unsafe extern "C-unwind" fn ppoll(
@@ -223,14 +215,17 @@ unsafe fn select_green(count: c_int, sets: [*mut fd_set; 3], limit: Limit) -> c_
     // SAFETY: the caller's promise.
     let all = unsafe { Sets::new(count, sets) };
     let contents = all.contents();
-    let descriptors = all.descriptors(&contents);
-    until(limit, &descriptors, || {
-        // Each look has the sets as the caller gave them.
-        all.restore(&contents);
-        let mut now = timeval { tv_sec: 0, tv_usec: 0 };
-        // SAFETY: the caller's own call.
-        unsafe { libc::select(count, sets[0], sets[1], sets[2], &mut now) }
-    })
+    until(
+        limit,
+        || all.descriptors(&contents),
+        || {
+            // Each look has the sets as the caller gave them.
+            all.restore(&contents);
+            let mut now = timeval { tv_sec: 0, tv_usec: 0 };
+            // SAFETY: the caller's own call.
+            unsafe { libc::select(count, sets[0], sets[1], sets[2], &mut now) }
+        },
+    )
 }
 
 unsafe extern "C-unwind" fn select(
@@ -311,9 +306,9 @@ unsafe extern "C-unwind" fn epoll_wait(
         // SAFETY: the caller's own call.
         return unsafe { libc::epoll_wait(set, events, most, milliseconds) };
     }
-    let itself = [pollfd { fd: set, events: libc::POLLIN, revents: 0 }];
+    let itself = || vec![pollfd { fd: set, events: libc::POLLIN, revents: 0 }];
     // SAFETY: the caller's own call.
-    until(Limit::of_milliseconds(milliseconds), &itself, || unsafe {
+    until(Limit::of_milliseconds(milliseconds), itself, || unsafe {
         libc::epoll_wait(set, events, most, 0)
     })
 }

@@ -52,11 +52,9 @@ fn until(
         }
         let limit = *deadline.get_or_insert_with(|| time_limit(fd, events));
         match wait_one(fd, events, limit) {
-            // A datagram may find no room at a receiver for which nobody can wait.
-            Ok(true) if limit.is_none_or(|limit| Instant::now() < limit) => vain.again(),
-            Ok(true) if !is_over => is_over = true,
-            Ok(true) => return fail(libc::EAGAIN) as ssize_t,
-            Ok(false) => return fail(libc::EAGAIN) as ssize_t,
+            // In vain, where a datagram finds no room at its receiver: no call waits for that.
+            Ok(true) if !is_over => is_over = vain.is_over(limit),
+            Ok(_) => return fail(libc::EAGAIN) as ssize_t,
             Err(error) => return fail(error.raw_os_error().unwrap_or(libc::ENOMEM)) as ssize_t,
         }
     }

@@ -23,12 +23,14 @@ const NAP: Duration = Duration::from_millis(1);
 pub(super) struct Vain(u32);
 
 impl Vain {
-    /// One more was.
-    pub(super) fn again(&mut self) {
+    /// One more was, of a call that ends at the deadline; whether that has come.
+    pub(super) fn is_over(&mut self, deadline: Option<Instant>) -> bool {
+        let over = deadline.is_some_and(|deadline| deadline <= Instant::now());
         self.0 += 1;
-        if self.0 > VAIN {
+        if self.0 > VAIN && !over {
             marcel::sleep(NAP);
         }
+        over
     }
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::File;
 use super::exchange::{agree, check_same, from_first, same};
+use super::hints::{Hints, WORDS};
 use super::representation::Representation;
 use super::view::View;
 use crate::abi::*;
@@ -179,14 +180,18 @@ impl File {
         let name = representation
             .iter()
             .fold(5381u64, |sum, &byte| sum.wrapping_mul(33).wrapping_add(byte.into()));
-        let said = view.as_ref().map(|view| [0, view.unit, name, view.long.into()]);
+        let said = view.as_ref().map(|view| {
+            let mut words = [0; WORDS + 3];
+            words[..WORDS].copy_from_slice(&hints.words());
+            words[WORDS..].copy_from_slice(&[view.unit, name, view.long.into()]);
+            words
+        });
         let all = agree(&self.comm, said.map_err(Fault::clone))?;
-        check_same("etype's extent", all.iter().map(|&[_, unit, ..]| unit))?;
-        check_same("datarep", all.iter().map(|&[_, _, name, _]| name))?;
+        check_same("etype's extent", all.iter().map(|&[.., unit, _, _]| unit))?;
+        check_same("datarep", all.iter().map(|&[.., name, _]| name))?;
         let long = all.iter().all(|&[.., long]| long != 0);
         let view = View { long, ..view? };
-        let first = agree(&self.comm, Ok(hints.words()))?[0];
-        self.settings().hints = super::hints::Hints::of(first);
+        self.settings().hints = Hints::of(std::array::from_fn(|index| all[0][index]));
         *self.pointer.lock() = 0;
         *self.view.lock() = Arc::new(view);
         from_first(&self.comm, || self.shared.set(0).map(|()| 0))?;

@@ -51,10 +51,7 @@ extern "C" fn handler(signal: i32, info: *mut libc::siginfo_t, context: *mut lib
     // SAFETY: the kernel gives a valid siginfo.
     let (address, code) = unsafe { ((*info).si_addr() as usize, (*info).si_code) };
     // Another handler's message comes before. (That of an overflow, which ends by `abort`, has come then.)
-    let is_said = match signal {
-        libc::SIGSEGV => overflow::is_in_guard(address),
-        _ => false,
-    };
+    let is_said = signal == libc::SIGSEGV && overflow::is_in_guard(address);
     let (tcb, label) = (here::tcb(), fatal::label());
     if !is_said && (tcb.is_some() || label.is_some()) && fatal::begin() {
         say("\nmarcel: ");

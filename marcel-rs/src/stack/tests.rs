@@ -6,6 +6,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use super::pool::{ContextCache, ContextPool};
 use super::*;
 
+#[path = "../../tests/common/rounding.rs"]
+mod rounding;
+
+use self::rounding::{UPWARD, fegetround, fesetround};
+
 thread_local! {
     static JOB: RefCell<Option<Box<dyn FnOnce()>>> = const { RefCell::new(None) };
     static NOW: Cell<*const Context> = const { Cell::new(std::ptr::null()) };
@@ -107,14 +112,6 @@ fn values_in_registers_survive_a_switch() {
 
 #[test]
 fn each_has_its_own_rounding() {
-    #[cfg(target_arch = "x86_64")]
-    const UPWARD: i32 = 0x800;
-    #[cfg(target_arch = "aarch64")]
-    const UPWARD: i32 = 0x40_0000;
-    unsafe extern "C" {
-        safe fn fesetround(mode: i32) -> i32;
-        safe fn fegetround() -> i32;
-    }
     // A quotient that no register of the compiler's holds already.
     let third = || std::hint::black_box(1.0f64) / std::hint::black_box(3.0);
     let (nearest, seen) = (third(), std::rc::Rc::new(Cell::new(0)));

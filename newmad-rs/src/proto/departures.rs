@@ -100,12 +100,12 @@ impl<D: Driver> Core<D> {
     /// A rank of that process goes, so far: nothing is received from it any more, or sent to it. What is on its way in part
     /// goes on.
     fn on_departure(&mut self, process: u32, rank: u32, stage: Stage) {
-        if !self.departures.is_quiet(rank) {
+        let was_quiet = self.departures.is_quiet(rank);
+        self.departures.note(rank, stage);
+        if !was_quiet {
             self.gates.ended.push((rank, Cause::Left));
-            self.departures.note(rank, stage);
             self.tell_of_end(Cause::Left);
         }
-        self.departures.note(rank, stage);
         if stage == Stage::Left {
             self.fail_sends(
                 process,

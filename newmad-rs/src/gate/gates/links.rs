@@ -15,7 +15,7 @@ impl<D: Driver> Gates<D> {
     pub(crate) fn want(&mut self, peer: u32) {
         let gate = &mut self.all[peer as usize];
         if peer == self.process
-            || !matches!(gate.life, Life::Alive | Life::Quiet)
+            || !gate.life.is_listening()
             || core::mem::replace(&mut gate.wanted, true)
         {
             return;
