@@ -287,6 +287,7 @@ fn a_process_that_ends_inside_an_epoch_is_an_error_of_the_others() {
         "wait",
         "holder",
         "lock_all",
+        "unlock_all",
         "flush",
         "again",
         "created",

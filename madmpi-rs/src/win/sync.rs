@@ -99,7 +99,10 @@ fn give_back(win: &Win, ranks: &[usize], exclusive: bool) -> Result<(), Fault> {
             }
             Ok(())
         }
-        Way::Messages(remote) => ranks.iter().try_for_each(|&rank| remote.unlock(rank)),
+        // All of them: whoever waits for the lock of a later one is not to wait for ever, since an earlier one has died.
+        Way::Messages(remote) => {
+            ranks.iter().map(|&rank| remote.unlock(rank)).fold(Ok(()), Result::and)
+        }
     }
 }
 

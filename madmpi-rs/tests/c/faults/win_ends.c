@@ -114,7 +114,16 @@ int main(int argc, char **argv) {
         }
         MPI_Recv(mine, 1, MPI_INT, 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         code = MPI_Win_lock(rank == 0 ? MPI_LOCK_SHARED : MPI_LOCK_EXCLUSIVE, 0, 0, win);
-    } else if (is(mode, "lock_all")) { /* whoever does not get all locks holds none */
+    } else if (is(mode, "lock_all") || is(mode, "unlock_all")) { /* whoever does not get all locks, or gives them back, holds none */
+        if (is(mode, "unlock_all") && rank != 1) {
+            MPI_Win_lock_all(0, win);
+            MPI_Send(mine, 1, MPI_INT, 1, 0, MPI_COMM_WORLD);
+            MPI_Recv(mine, 1, MPI_INT, 1, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            code = MPI_Win_unlock_all(win);
+        } else if (is(mode, "unlock_all")) {
+            MPI_Recv(mine, 1, MPI_INT, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            MPI_Recv(mine, 1, MPI_INT, 2, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        }
         if (rank == 1)
             leave(how);
         while (code == MPI_SUCCESS && MPI_Wtime() < until) {
@@ -159,8 +168,8 @@ int main(int argc, char **argv) {
         MPI_Win_complete(win);
     else if (is(mode, "fence"))
         MPI_Win_fence(MPI_MODE_NOSUCCEED, win);
-    else if (!is(mode, "start") && !is(mode, "post") && !is(mode, "wait") && !is(mode, "holder") && !is(mode, "lock_all") && !is(mode, "both") &&
-             !is(mode, "freed"))
+    else if (!is(mode, "start") && !is(mode, "post") && !is(mode, "wait") && !is(mode, "holder") && !is(mode, "lock_all") && !is(mode, "unlock_all") &&
+             !is(mode, "both") && !is(mode, "freed"))
         MPI_Win_unlock(1, win);
     MPI_Error_class(MPI_Win_free(&win), &freed);
     if (is(mode, "freed") && rank == 0)
