@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use marcel::Mode;
-use pioman::{Manager, Source};
+use pioman::{Manager, Source, SourceId};
 
 /// Generous: the machine may be busy with other things.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -61,10 +61,13 @@ unsafe impl Source for Line {
             self.patrols.fetch_add(1, SeqCst);
         }
     }
+    fn disarms_its_descriptor(&self) -> bool {
+        false
+    }
 }
 
-#[test]
-fn who_calls_all_the_time_is_patrolled_and_what_it_leaves_behind_is_found() {
+/// Calls until the watcher polls along, three times; what is left behind then is found, and the watcher arms again.
+fn patrols(call: impl Fn(&Line, &Manager, SourceId)) {
     // SAFETY: no pointers; the descriptor is ours.
     let fd = unsafe { OwnedFd::from_raw_fd(libc::eventfd(0, libc::EFD_NONBLOCK)) };
     let (sent, found) = (AtomicBool::new(false), AtomicBool::new(false));
@@ -77,10 +80,7 @@ fn who_calls_all_the_time_is_patrolled_and_what_it_leaves_behind_is_found() {
         let before = line.patrols.load(SeqCst);
         while line.patrols.load(SeqCst) == before {
             assert!(Instant::now() < until, "the watcher never goes on patrol");
-            line.ring();
-            for _ in 0..100 {
-                manager.ensure_watched();
-            }
+            call(&line, &manager, source.id());
         }
         // No call from here on. (On patrol nobody is armed.)
         let arms = line.arms.load(SeqCst);
@@ -99,4 +99,21 @@ fn who_calls_all_the_time_is_patrolled_and_what_it_leaves_behind_is_found() {
         line.found.store(false, SeqCst);
     }
     drop(source);
+}
+
+#[test]
+fn who_calls_all_the_time_is_patrolled_and_what_it_leaves_behind_is_found() {
+    patrols(|line, manager, _| {
+        line.ring();
+        (0..100).for_each(|_| manager.ensure_watched());
+    });
+}
+
+/// No event comes: nothing but the caller itself makes the watcher look.
+#[test]
+fn who_polls_again_and_again_is_patrolled_and_what_it_leaves_behind_is_found() {
+    patrols(|_, manager, source| {
+        manager.ensure_watched();
+        (0..100).for_each(|_| drop(manager.looking(source)));
+    });
 }

@@ -10,6 +10,8 @@ pub(super) struct Background {
     pub(super) set: EpollSet,
     /// How often something was left pending.
     pub(super) visits: Visits,
+    /// How often a thread that polls has disarmed what was armed for the watcher.
+    pub(super) taken: Visits,
     /// The watcher looks now and then at what is pending.
     seldom: AtomicBool,
 }
@@ -19,6 +21,7 @@ impl Background {
         Ok(Background {
             set: EpollSet::new(1)?,
             visits: Visits::default(),
+            taken: Visits::default(),
             seldom: AtomicBool::new(false),
         })
     }
@@ -40,15 +43,17 @@ impl Background {
     }
 }
 
-/// How often something was left pending.
+/// How often callers have done something.
 #[derive(Debug, Default)]
 pub(super) struct Visits(AtomicU32);
 
 impl Visits {
-    /// Once more. Several at once may count as one: it is an estimate, and cheap.
+    /// Once more; how often now. Several at once may count as one: it is an estimate, and cheap.
     #[inline]
-    pub(super) fn count(&self) {
-        self.0.store(self.0.load(Relaxed).wrapping_add(1), Relaxed);
+    pub(super) fn count(&self) -> u32 {
+        let now = self.now().wrapping_add(1);
+        self.0.store(now, Relaxed);
+        now
     }
 
     pub(super) fn now(&self) -> u32 {

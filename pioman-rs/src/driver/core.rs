@@ -17,6 +17,7 @@ use crate::driver::interrupt::ask_for_signal;
 use crate::driver::leadership::Leadership;
 use crate::driver::methods::{Methods, Plan};
 use crate::driver::offers::{Glance, Offers};
+use crate::driver::polling_mode::TAKEN;
 use crate::ltask::scheduler::Tasks;
 use crate::observe::ledger::{Ledger, Tells};
 use crate::observe::{Counters, SourceCounters};
@@ -331,10 +332,20 @@ impl Driver {
         for (index, slot) in sources.these(mask) {
             slot.source.disarm();
             if self.background.set.is_armed(index) && !slot.source.disarms_its_descriptor() {
-                self.background.set.disarm(sources, 1 << index);
+                self.take_from_watcher(sources, index);
             }
         }
         Polling { driver: self, mask }
+    }
+
+    /// Disarms what is armed for the watcher. Who does so again and again has the watcher decide whether it polls along, which
+    /// nobody has to arm for (`polling_mode`).
+    #[inline(never)]
+    fn take_from_watcher(&self, sources: &Pinned<'_>, slot: usize) {
+        self.background.set.disarm(sources, 1 << slot);
+        if self.background.taken.count().is_multiple_of(TAKEN) {
+            self.machine.call_watcher();
+        }
     }
 
     /// The caller leads, unless another thread does.

@@ -21,6 +21,11 @@
 //! found by chance, too. (`MPI_Alltoall` of 1 MiB: the watcher woke 1.5 times per call, a third of the time.) (32 KiB each way, `MPI_Irecv`, `MPI_Isend` and `MPI_Waitall`: one of a
 //! hundred took 25 to 60 µs instead of 7, since the looks began anew with their shortest period.)
 //!
+//! A thread that polls a socket disarms first what is armed for the watcher, and arms it again when it stops: two system
+//! calls, and a look, for each wait of a program that leaves something pending all the time, as one with a window does. The
+//! watcher is never woken then, and has to be called, every so many times ([`TAKEN`]), to see that it is asked for so often in
+//! vain.
+//!
 //! Wake-ups in vain count, since they may be all that keeps the program from calling more often: on a core that a
 //! program and its watcher share, wake-ups took so much of the time that they did not end. (`mad bench delegation
 //! --method caller`, a program that only tests, two cores: half a round trip of 2.1 to 2.5 µs; now 0.45 to 0.57.)
@@ -46,6 +51,9 @@ const RARER: u32 = 4;
 const BUSY: u32 = 8;
 /// or so many while the watcher finds nothing as often in a row.
 const VAIN: u32 = 2;
+/// Threads that poll call the watcher after so many times that they have disarmed what was armed for it: a wake-up each time,
+/// which costs as much as some of those.
+pub(super) const TAKEN: u32 = 16;
 
 /// The time between two looks, so long after the watcher was needed last.
 fn period(since: Duration) -> Duration {
@@ -80,12 +88,19 @@ fn is_busy(polling: bool, calls: u32, vain: u32) -> bool {
     calls >= BUSY || calls >= least && vain >= least
 }
 
+/// Whether what is armed for the watcher is disarmed so often that looks cost less.
+fn is_taken_often(taken: u32, time: Duration) -> bool {
+    taken >= TAKEN && time <= PERIODS.0 * taken
+}
+
 /// Whether the watcher is in polling mode, and what it goes by.
 pub(super) struct PollingMode<'a> {
     driver: &'a Driver,
     /// Since when it counts how often something is left pending, and how often that had been then.
     counted: Instant,
     visits: u32,
+    /// And what was armed for it is disarmed.
+    taken: u32,
     /// How often it has looked in vain in a row; not in polling mode, one look soon after the other.
     vain: u32,
     /// In the period before.
@@ -112,6 +127,7 @@ impl<'a> PollingMode<'a> {
             driver,
             counted: now,
             visits,
+            taken: driver.background.taken.now(),
             vain: 0,
             before,
             needed: now,
@@ -146,12 +162,14 @@ impl<'a> PollingMode<'a> {
         if time < PERIODS.0 {
             return;
         }
-        (self.counted, self.visits) = (now, visits);
+        let taken = self.driver.background.taken.now();
+        let taken_often = is_taken_often(taken.wrapping_sub(self.taken), time);
+        (self.counted, self.visits, self.taken) = (now, visits, taken);
         self.again = by_chance && !self.again;
         let before = std::mem::replace(&mut self.before, rate);
         let polls = self.polling.is_some();
         let goes_on = if polls { !rate.is_rarer_than(before) } else { time < 4 * PERIODS.0 };
-        let busy = goes_on && is_busy(polls, rate.calls, self.vain);
+        let busy = goes_on && is_busy(polls, rate.calls, self.vain) || taken_often;
         if busy && !polls {
             let polls = sources.unattended_of(self.driver.advisor.passed());
             if polls != 0 {
