@@ -12,12 +12,11 @@ use pioman::{Manager, Source, SourceId};
 /// Generous: the machine may be busy with other things.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Always pending; tells when a poll has found its event, and how often the watcher said that it polls.
+/// Always pending; tells when a poll has found its event.
 struct Line {
     fd: OwnedFd,
     sent: AtomicBool,
     found: AtomicBool,
-    patrols: AtomicUsize,
     /// How often the watcher has armed.
     arms: AtomicUsize,
 }
@@ -56,34 +55,44 @@ unsafe impl Source for Line {
         }
         true
     }
-    fn disarm(&self) {
-        if std::thread::current().name() == Some("pioman-watch") {
-            self.patrols.fetch_add(1, SeqCst);
-        }
-    }
+    fn disarm(&self) {}
     fn disarms_its_descriptor(&self) -> bool {
         false
     }
 }
 
-/// Calls until the watcher polls along, three times; what is left behind then is found, and the watcher arms again.
-fn patrols(call: impl Fn(&Line, &Manager, SourceId)) {
+fn line() -> (Arc<Line>, Arc<Manager>) {
     // SAFETY: no pointers; the descriptor is ours.
     let fd = unsafe { OwnedFd::from_raw_fd(libc::eventfd(0, libc::EFD_NONBLOCK)) };
     let (sent, found) = (AtomicBool::new(false), AtomicBool::new(false));
-    let (patrols, arms) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    let line = Arc::new(Line { fd, sent, found, patrols, arms });
-    let manager = Manager::builder().mode(Mode::Smp).build().unwrap();
+    let line = Arc::new(Line { fd, sent, found, arms: AtomicUsize::new(0) });
+    (line, Manager::builder().mode(Mode::Smp).build().unwrap())
+}
+
+/// How often the watcher has gone to sleep.
+fn sleeps(manager: &Manager) -> u64 {
+    manager.counters().sleeps[1]
+}
+
+/// Calls until the watcher polls along, three times; what is left behind then is found, and the watcher arms again.
+fn patrols(call: impl Fn(&Line, &Manager, SourceId)) {
+    let (line, manager) = line();
     let source = manager.add_source(line.clone()).unwrap();
     let until = Instant::now() + LIMIT;
     for _ in 0..3 {
-        let before = line.patrols.load(SeqCst);
-        while line.patrols.load(SeqCst) == before {
+        // On patrol it sleeps and looks by turns without arming.
+        let seen = || (line.arms.load(SeqCst), sleeps(&manager));
+        let (mut arms, mut slept) = seen();
+        loop {
             assert!(Instant::now() < until, "the watcher never goes on patrol");
             call(&line, &manager, source.id());
+            match seen() {
+                (now, more) if now == arms && more >= slept + 3 => break,
+                (now, _) if now == arms => {}
+                changed => (arms, slept) = changed,
+            }
         }
-        // No call from here on. (On patrol nobody is armed.)
-        let arms = line.arms.load(SeqCst);
+        // No call from here on.
         line.sent.store(true, SeqCst);
         line.ring();
         while !line.found.load(SeqCst) {
@@ -116,4 +125,25 @@ fn who_polls_again_and_again_is_patrolled_and_what_it_leaves_behind_is_found() {
         manager.ensure_watched();
         (0..100).for_each(|_| drop(manager.looking(source)));
     });
+}
+
+/// A wake-up of the watcher for some of its waits would cost more than it saves.
+#[test]
+fn who_polls_now_and_then_is_left_alone() {
+    let (line, manager) = line();
+    let source = manager.add_source(line).unwrap();
+    manager.ensure_watched();
+    let until = Instant::now() + LIMIT;
+    while !manager.watches(source.id()) || sleeps(&manager) == 0 {
+        assert!(Instant::now() < until, "the watcher does not sleep");
+        std::thread::yield_now();
+    }
+    let before = sleeps(&manager);
+    for _ in 0..160 {
+        drop(manager.looking(source.id()));
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let slept = sleeps(&manager) - before;
+    assert!(slept <= 2, "the watcher was woken {slept} times");
+    drop(source);
 }

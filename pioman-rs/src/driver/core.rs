@@ -17,7 +17,6 @@ use crate::driver::interrupt::ask_for_signal;
 use crate::driver::leadership::Leadership;
 use crate::driver::methods::{Methods, Plan};
 use crate::driver::offers::{Glance, Offers};
-use crate::driver::polling_mode::TAKEN;
 use crate::ltask::scheduler::Tasks;
 use crate::observe::ledger::{Ledger, Tells};
 use crate::observe::{Counters, SourceCounters};
@@ -329,21 +328,29 @@ impl Driver {
     #[inline]
     pub(crate) fn begin_polling(&self, sources: &Pinned<'_>, mask: u64) -> Polling<'_> {
         self.pollers.join(mask);
+        let mut armed = 0;
         for (index, slot) in sources.these(mask) {
             slot.source.disarm();
             if self.background.set.is_armed(index) && !slot.source.disarms_its_descriptor() {
-                self.take_from_watcher(sources, index);
+                armed |= 1 << index;
             }
+        }
+        if armed != 0 {
+            self.take_from_watcher(sources, armed);
         }
         Polling { driver: self, mask }
     }
 
-    /// Disarms what is armed for the watcher. Who does so again and again has the watcher decide whether it polls along, which
-    /// nobody has to arm for (`polling_mode`).
+    /// Disarms what is armed for the watcher. Who does so again and again has the watcher poll along, which nobody has to arm
+    /// for (`polling_mode`).
     #[inline(never)]
-    fn take_from_watcher(&self, sources: &Pinned<'_>, slot: usize) {
-        self.background.set.disarm(sources, 1 << slot);
-        if self.background.taken.count().is_multiple_of(TAKEN) {
+    fn take_from_watcher(&self, sources: &Pinned<'_>, these: u64) {
+        let Background { set, takes, .. } = &self.background;
+        if set.is_inherited() {
+            return; // nothing of it can be changed here
+        }
+        set.disarm(sources, these);
+        if these & self.advisor.passed() != 0 && takes.again() {
             self.machine.call_watcher();
         }
     }

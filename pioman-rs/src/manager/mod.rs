@@ -148,6 +148,9 @@ impl Manager {
     ///
     /// # Context
     /// Not the progress path. The thread neither waits nor runs anything else meanwhile.
+    ///
+    /// # Wakes
+    /// No thread, but the background watcher where this is called very often for sockets: it then polls along.
     #[must_use = "dropped at once, it has the source watched at once"]
     pub fn looking(&self, source: SourceId) -> Looking<'_> {
         let sources = self.driver.registry.pin();
