@@ -21,6 +21,7 @@ fn child() {
         "survivors" => survivors,
         "leaves" => leaves,
         "agreeing" => agreeing,
+        "calling" => calling,
         other => panic!("unknown scenario {other}"),
     };
     if let Err(error) = newmad::run(run).and_then(|result| result) {
@@ -87,6 +88,46 @@ fn in_recv(session: &Session) -> Result<(), Error> {
 #[test]
 fn killed_while_the_other_receives() {
     one_dies("in_recv", 2);
+}
+
+/// Rank 1 dies with calls that were asked for and have not come. (Nobody's calls were served any more.)
+fn calling(session: &Session) -> Result<(), Error> {
+    let rpc = session.rpc()?;
+    rpc.serve("back", |_, data: Vec<u8>| data)?;
+    session.barrier()?;
+    match session.rank() {
+        0 => soon(Instant::now(), session.recv(1, 1, &mut [0])),
+        1 => {
+            for round in 0..10 {
+                rpc.cast(0, "back", &message(round, 1000)).unwrap();
+            }
+            kill_oneself();
+        }
+        _ => {
+            soon(Instant::now(), session.recv(1, 1, &mut [0]));
+            let answer: Vec<u8> = rpc.call(0, "back", &message(1, 100)).unwrap().wait().unwrap();
+            assert!(answer == message(1, 100));
+        }
+    }
+    // Until both have come so far.
+    let mut word = [0];
+    if session.rank() == 0 {
+        session.recv(2, 2, &mut word)?;
+    } else {
+        session.send(0, 2, &word)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn killed_with_calls_half_way() {
+    for driver in common::settings(&[("NMAD_DRIVER", "shm"), ("NMAD_DRIVER", "tcp")]) {
+        let ended = launch("calling", 3, &[driver, ("NMAD_RDV_THRESHOLD", "0")]).end(LIMIT);
+        for (rank, end) in ended.iter().enumerate() {
+            let expected = if rank == 1 { None } else { Some(0) };
+            assert!(end.code == expected, "{driver:?}: rank {rank}: {end:#?}");
+        }
+    }
 }
 
 /// Without a hook for failures. (The probe that waits for words of the ring's began anew for ever when nobody was left.)

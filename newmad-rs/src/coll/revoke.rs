@@ -112,13 +112,19 @@ unsafe fn ended(callback: NonNull<CallbackRequest>) {
     let this: *mut Alone = callback.as_ptr().cast();
     // SAFETY: over, so it is ours alone; the box was leaked by `alone`.
     unsafe {
-        while let (Some(tags), Ok(_) | Err(Error::Truncated { .. })) =
-            ((*this).sweeps, (*this).callback.result())
-        {
+        let mut at_once = false;
+        while let Some(tags) = (*this).sweeps {
+            match (*this).callback.result() {
+                Ok(_) | Err(Error::Truncated { .. }) => {}
+                // What it has sent was not all there: others' messages still come. Not if no peer is left.
+                Err(Error::PeerDied { .. }) if !at_once => {}
+                Err(_) => break,
+            }
             let manager = (*this).manager.clone();
             if !CallbackRequest::start(callback, &manager, anything(tags), ended) {
                 return;
             }
+            at_once = true;
         }
         drop(Box::from_raw(this));
     }

@@ -4,6 +4,7 @@
 //! waited for by that call's thread, or not at all (`detached`). It is reactive, as the threads of calls are unless the
 //! service says otherwise: when every compute virtual processor computes, the kernel lets it preempt one.
 
+use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -83,7 +84,7 @@ impl Drop for Ending {
 /// What a lane's thread does.
 fn receive(shared: &Arc<Shared>, lane: usize) {
     let mut buffer = vec![0; CALL];
-    let mut from = ANY;
+    let (mut from, mut gone) = (ANY, HashSet::new());
     loop {
         let place = Place::take(&shared.bounds, lane);
         if shared.stopping.load(Ordering::SeqCst) {
@@ -109,9 +110,12 @@ fn receive(shared: &Arc<Shared>, lane: usize) {
             },
             // As above.
             Err(Error::Truncated { .. }) => {}
-            // Every other rank is gone, not all of them in order. This one can still call itself.
-            Err(Error::PeerDied { .. }) if from == ANY => {
-                from = Origin::Rank(shared.session.rank());
+            // Its call was not all there, or every other rank is gone, not all of them in order: then the last one is named
+            // again. This one can still call itself.
+            Err(Error::PeerDied { rank, .. }) if from == ANY => {
+                if !gone.insert(rank) {
+                    from = Origin::Rank(shared.session.rank());
+                }
             }
             Err(_) => return,
         }
