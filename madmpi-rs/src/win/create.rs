@@ -247,8 +247,8 @@ fn clock() -> u64 {
 /// Ends a window, at all members.
 ///
 /// # Errors
-/// An epoch is open; the function of an attribute, or an access, has failed; a member has died. In the last two cases
-/// the window is gone nevertheless.
+/// An epoch is open, or the function of an attribute has failed: the window stays. An access has failed, or a member has died:
+/// it is gone nevertheless.
 pub(crate) fn free(win: &Win) -> Result<(), Fault> {
     win.epochs.check_no_lock()?;
     if win.exposure.lock().is_some() || !win.epochs.started().is_empty() {

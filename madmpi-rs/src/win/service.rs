@@ -9,10 +9,11 @@
 //! all there.
 //!
 //! The lock: a request waits in a queue; the reply says that the origin holds it. A receive from the holder awaits that
-//! it is given back, and so notices if the holder dies: then all that wait, and all that come, are told.
+//! it is given back, and so notices if the holder dies: then all that wait, and all that come, are told. One that dies while
+//! it waits for the lock is passed over.
 
 use core::ffi::c_int;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -51,6 +52,8 @@ pub(super) struct Service {
     /// Messages from and to the window's memory.
     under_way: UnderWay,
     queue: KernelMutex<LockQueue>,
+    /// Members that have died with a request half-way.
+    gone: KernelMutex<HashSet<u32>>,
     /// The window's memory, if the library has allocated it: messages that are under way keep it.
     _memory: Option<Allocated>,
 }
@@ -115,6 +118,7 @@ impl Service {
             origins: KernelMutex::default(),
             under_way: UnderWay::new(),
             queue: KernelMutex::default(),
+            gone: KernelMutex::default(),
             _memory: memory,
         });
         service.post(vec![0; LONGEST]);
@@ -171,8 +175,15 @@ impl Service {
     }
 
     fn serve(self: &Arc<Service>, received: Received) {
-        // An error: the session is closed, or all other members are gone.
-        let Ok((room, status)) = received else { return };
+        let (room, status) = match received {
+            Ok(received) => received,
+            // Its message was not all there. The others' are served on; who is named again is the last one that there was.
+            Err(newmad::Error::PeerDied { rank, .. }) if self.gone.lock().insert(rank) => {
+                return self.post(vec![0; LONGEST]);
+            }
+            // The session is closed.
+            Err(_) => return,
+        };
         let from = status.source;
         let message = wire::split(&room[..status.len.min(room.len())]);
         if message.is_none() {
@@ -382,11 +393,20 @@ impl Service {
         answers.extend(std::mem::take(&mut origin.class).to_ne_bytes());
     }
 
+    fn has_failed(&self, process: u32) -> bool {
+        self.comm.session.failed_ranks().iter().any(|&(failed, _)| failed == process)
+    }
+
     /// Gives the lock to those whose turn it is.
     fn grant(self: &Arc<Service>) {
         loop {
             let next = self.queue.lock().next();
             let Some((Waiter { process, number, exclusive }, granted)) = next else { return };
+            if granted && self.has_failed(process) {
+                // While it waited: it has done nothing to the memory, and hinders nobody.
+                self.queue.lock().release(exclusive, false);
+                continue;
+            }
             if !granted {
                 self.reply_status(process, number, MPI_ERR_PROC_ABORTED);
                 continue;

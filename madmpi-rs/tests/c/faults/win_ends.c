@@ -16,6 +16,13 @@ static void leave(const char *how) {
     _exit(0); /* nothing of the library runs any more */
 }
 
+static const char *to_leave_by;
+
+static void alarmed(int signal) {
+    (void)signal;
+    leave(to_leave_by);
+}
+
 int main(int argc, char **argv) {
     const char *mode = argv[1], *how = argv[2];
     int rank, size, code = MPI_SUCCESS, class, *memory, freed;
@@ -114,6 +121,28 @@ int main(int argc, char **argv) {
         }
         MPI_Recv(mine, 1, MPI_INT, 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         code = MPI_Win_lock(rank == 0 ? MPI_LOCK_SHARED : MPI_LOCK_EXCLUSIVE, 0, 0, win);
+    } else if (is(mode, "half") || is(mode, "queue")) { /* a request that is not all there; one that waits for the lock */
+        if (rank == 1 && is(mode, "half")) {
+            MPI_Win_lock(MPI_LOCK_SHARED, 0, MPI_MODE_NOCHECK, win);
+            for (int i = 0; i < 200; i++)
+                MPI_Put(mine, 100, MPI_INT, 0, 0, 100, MPI_INT, win);
+            leave(how);
+        } else if (rank == 1) {
+            MPI_Recv(mine, 1, MPI_INT, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            to_leave_by = how;
+            signal(SIGALRM, alarmed);
+            ualarm(100000, 0);
+            MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, win);
+        } else if (rank == 0 && is(mode, "queue")) {
+            MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, win);
+            MPI_Send(mine, 1, MPI_INT, 1, 0, MPI_COMM_WORLD);
+        }
+        code = MPI_Recv(mine, 1, MPI_INT, 1, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        if (rank == 0 && is(mode, "queue"))
+            MPI_Win_unlock(0, win);
+        if (rank == 2 && (MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, win) || MPI_Win_unlock(0, win)))
+            code = MPI_ERR_OTHER;
+        MPI_Sendrecv(mine, 1, MPI_INT, 2 - rank, 0, mine, 1, MPI_INT, 2 - rank, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     } else if (is(mode, "lock_all") || is(mode, "unlock_all")) { /* whoever does not get all locks, or gives them back, holds none */
         if (is(mode, "unlock_all") && rank != 1) {
             MPI_Win_lock_all(0, win);
@@ -169,7 +198,7 @@ int main(int argc, char **argv) {
     else if (is(mode, "fence"))
         MPI_Win_fence(MPI_MODE_NOSUCCEED, win);
     else if (!is(mode, "start") && !is(mode, "post") && !is(mode, "wait") && !is(mode, "holder") && !is(mode, "lock_all") && !is(mode, "unlock_all") &&
-             !is(mode, "both") && !is(mode, "freed"))
+             !is(mode, "both") && !is(mode, "freed") && !is(mode, "half") && !is(mode, "queue"))
         MPI_Win_unlock(1, win);
     MPI_Error_class(MPI_Win_free(&win), &freed);
     if (is(mode, "freed") && rank == 0)
