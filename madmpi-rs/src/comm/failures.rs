@@ -85,15 +85,19 @@ impl Comm {
         }
     }
 
-    /// The context ends with the communicator.
-    pub(super) fn give_back_context(&self) {
+    /// The context ends with the communicator. `failed`: newmad keeps the id of a group of it.
+    pub(super) fn give_back_context(&self, failed: bool) {
         self.circle.registry.remove(self.context);
         self.session.lift_any_source(self.programs());
         if self.is_revoked() {
             self.session.lift_revoked(self.all());
         }
         let again = !self.failures.marked.load(Ordering::Acquire) && !self.is_revoked();
-        self.circle.contexts.release(self.context, again);
+        match failed {
+            // Still known to this process, which says so when another offers it.
+            true => {}
+            false => self.circle.contexts.release(self.context, again),
+        }
     }
 
     /// What newmad calls the communicator.
@@ -208,7 +212,7 @@ impl Comm {
     }
 
     /// Its groups for collectives, as far as they were made.
-    fn groups(&self) -> impl Iterator<Item = &newmad::coll::Group> {
+    pub(super) fn groups(&self) -> impl Iterator<Item = &newmad::coll::Group> {
         [&self.collectives, &self.union, &self.checking].into_iter().filter_map(OnceLock::get)
     }
 

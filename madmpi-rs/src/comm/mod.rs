@@ -517,10 +517,11 @@ impl Comm {
 impl Drop for Comm {
     fn drop(&mut self) {
         // The groups end before the context: its next owner makes groups with the same ids.
+        let failed = self.groups().any(newmad::coll::Group::has_failed);
         self.collectives.take();
         self.checking.take();
         self.union.take();
-        self.give_back_context();
+        self.give_back_context(failed);
         self.circle.leave();
     }
 }

@@ -176,6 +176,19 @@ impl Group {
         self.context.failure.get() == Some(&Failure::Context)
     }
 
+    /// Ends the group, since this member cannot do its part of what the others wait for, and tells them: their collectives fail
+    /// with [`Error::Revoked`]. `gone`: because a process is gone.
+    pub fn give_up(&self, gone: bool) {
+        let by = self.context.members[self.context.rank as usize];
+        self.context.revoke(Failure::Revoked { by, gone });
+        unwinding::go_on();
+    }
+
+    /// Whether it is over for this member: a collective has failed, or the group was revoked. Its id is not free again.
+    pub fn has_failed(&self) -> bool {
+        self.context.failure.get().is_some()
+    }
+
     fn child(&self, kind: u64, colour: u64, members: &[u32], number: u32) -> Result<Group, Error> {
         let origin = [u64::from(number), colour].into_iter().fold(mix(kind, self.context.id), mix);
         let choices = self.context.choices().clone();
