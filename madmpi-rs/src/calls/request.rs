@@ -228,10 +228,8 @@ mpi! {
     }
 
     fn MPI_Startall(count: c_int, array_of_requests: Array<MPI_Request>) {
-        for &request in array!(array_of_requests[count])? {
-            request::start(request)?;
-        }
-        Ok(())
+        // All of them, whatever happens to one: others wait for what they do.
+        array!(array_of_requests[count])?.iter().map(|&request| request::start(request)).fold(Ok(()), Result::and)
     }
 
     fn MPI_Cancel(request: InOut<MPI_Request>) { request::cancel(read(request, "request")?) }

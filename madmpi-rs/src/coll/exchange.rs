@@ -26,6 +26,8 @@ pub(crate) struct Exchange {
     pub(super) series: Option<Series>,
     pub(super) receives: Vec<Message>,
     pub(super) sends: Vec<Message>,
+    /// Less than what is to be received means that its sender has given up.
+    pub(super) whole: bool,
 }
 
 impl Exchange {
@@ -34,6 +36,9 @@ impl Exchange {
     pub(super) fn start(&self) -> Result<Arc<dyn Operation>, Fault> {
         self.comm.check_not_revoked()?;
         let mut messages = Messages::new(&self.comm, StatusOf::Nothing);
+        if self.whole {
+            messages.have_to_be_whole();
+        }
         let tag = |lane: u32| self.comm.exchange_tag(self.series, lane);
         for Message { process, lane, elements } in &self.receives {
             messages.receive(*process, tag(*lane), elements.data()?)?;
@@ -42,5 +47,20 @@ impl Exchange {
             messages.send(*process, tag(*lane), elements.outgoing()?)?;
         }
         Ok(Arc::new(messages))
+    }
+
+    /// Does this rank's part without data, since what comes before has failed here. Who receives from it finds that less has come;
+    /// what others send is received, and dropped.
+    pub(super) fn give_up(&self) {
+        let session = &self.comm.session;
+        let tag = |lane: u32| self.comm.exchange_tag(self.series, lane);
+        for Message { process, lane, .. } in &self.receives {
+            if let Ok(receive) = session.irecv(*process, tag(*lane), Vec::new()) {
+                receive.on_done(drop);
+            }
+        }
+        for Message { process, lane, .. } in &self.sends {
+            let _ = session.send_and_leave(*process, tag(*lane), Vec::new()); // to one that is gone
+        }
     }
 }

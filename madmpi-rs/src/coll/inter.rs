@@ -6,6 +6,9 @@
 //! | broadcast | the root sends to the other side's leader (its rank 0), which broadcasts there |
 //! | reductions | to the own leader; the leaders exchange; the result goes to the ranks that receive it |
 //!
+//! A rank at which a stage fails does its part of the later ones without data (`give_up`): the others' fail then, too, and nobody
+//! waits for it.
+//!
 //! A stage begins when the one before is over, at each rank at another time. So each call is a series of its own
 //! (`comm::series`), and several that are outstanding do not meet each other's stages.
 
@@ -98,7 +101,12 @@ pub(super) fn barrier(comm: &Ref<Comm>) -> Result<Plan, Fault> {
 }
 
 fn exchange(comm: &Ref<Comm>, receives: Vec<Message>, sends: Vec<Message>) -> Plan {
-    Plan::Exchange(Exchange { comm: comm.clone(), series: None, receives, sends })
+    Plan::Exchange(Exchange { comm: comm.clone(), series: None, receives, sends, whole: false })
+}
+
+/// An exchange with the other side's leader or root, which sends nothing when it has given up.
+fn exchange_of_leaders(comm: &Ref<Comm>, receives: Vec<Message>, sends: Vec<Message>) -> Plan {
+    Plan::Exchange(Exchange { comm: comm.clone(), series: None, receives, sends, whole: true })
 }
 
 pub(super) fn bcast(comm: &Ref<Comm>, buffer: Choice, root: c_int) -> Result<Plan, Fault> {
@@ -115,7 +123,7 @@ pub(super) fn bcast(comm: &Ref<Comm>, buffer: Choice, root: c_int) -> Result<Pla
             if !reads {
                 return Ok(spread);
             }
-            let from_root = exchange(
+            let from_root = exchange_of_leaders(
                 comm,
                 vec![message(comm, root, buffer.elements()?.checked()?)?],
                 Vec::new(),
@@ -189,7 +197,8 @@ pub(super) fn reduce(
         Role::Root => {
             operator()?;
             // The result arrives packed, as a message of these elements does.
-            Ok(exchange(comm, vec![message(comm, 0, recv.elements()?.checked()?)?], Vec::new()))
+            let result = message(comm, 0, recv.elements()?.checked()?)?;
+            Ok(exchange_of_leaders(comm, vec![result], Vec::new()))
         }
         Role::Opposite(root) => {
             let mut room = Room::of(send)?;
@@ -212,7 +221,8 @@ fn crossed(comm: &Ref<Comm>, send: Choice, operator: Operator) -> Result<Crossin
     let mut plans = vec![to_leader(comm, send, operator, &mut ours)?];
     if comm.rank() == 0 {
         let receives = vec![message(comm, 0, theirs.elements()?)?];
-        plans.push(exchange(comm, receives, vec![message(comm, 0, ours.elements()?)?]));
+        let sends = vec![message(comm, 0, ours.elements()?)?];
+        plans.push(exchange_of_leaders(comm, receives, sends));
     }
     Ok((plans, ours, theirs))
 }

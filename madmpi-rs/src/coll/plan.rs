@@ -1,6 +1,6 @@
 //! Plans: what a collective call does, as often as it is started.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Once, OnceLock};
 
 use newmad::raw::Awaited;
 
@@ -89,6 +89,21 @@ impl Plan {
     }
 }
 
+impl Plan {
+    /// A stage before has failed here. `gone`: since a process is gone.
+    fn give_up(&self, gone: bool) {
+        match self {
+            Plan::Group(plan) => {
+                if let Ok(group) = plan.comm.coll_group() {
+                    group.give_up(gone);
+                }
+            }
+            Plan::Exchange(exchange) => exchange.give_up(),
+            Plan::Stages(_) | Plan::Nothing(_) => {}
+        }
+    }
+}
+
 /// Plans one after the other: the next begins when a caller finds the previous one over. The memory that they use goes
 /// with them.
 pub(crate) struct Stages {
@@ -101,6 +116,8 @@ struct StagesOperation {
     plans: Arc<[Plan]>,
     room: Arc<[Vec<u8>]>,
     begun: Vec<OnceLock<Result<Arc<dyn Operation>, Fault>>>,
+    /// A stage has failed, and those who wait for the later ones are told.
+    gave_up: Once,
 }
 
 impl Stages {
@@ -113,6 +130,7 @@ impl Stages {
             plans: self.plans.clone(),
             room: self.room.clone(),
             begun: self.plans.iter().map(|_| OnceLock::new()).collect(),
+            gave_up: Once::new(),
         };
         running.awaited(); // the first one begins now
         running
@@ -127,14 +145,18 @@ impl StagesOperation {
 
     /// The current operation and what it waits for, or how they all ended.
     fn current(&self) -> Result<(&Arc<dyn Operation>, Awaited<'_>), Outcome> {
-        for (plan, begun) in self.plans.iter().zip(&self.begun) {
-            let operation = begun.get_or_init(|| plan.start()).as_ref();
-            let operation = operation.map_err(|fault| Outcome::failed(fault.clone()))?;
-            if let Some(awaited) = operation.awaited() {
-                return Ok((operation, awaited));
-            }
-            let outcome = operation.outcome();
-            if outcome.fault.is_some() {
+        for (stage, (plan, begun)) in self.plans.iter().zip(&self.begun).enumerate() {
+            let outcome = match begun.get_or_init(|| plan.start()) {
+                Ok(operation) => match operation.awaited() {
+                    Some(awaited) => return Ok((operation, awaited)),
+                    None => operation.outcome(),
+                },
+                Err(fault) => Outcome::failed(fault.clone()),
+            };
+            if let Some(fault) = &outcome.fault {
+                let gone = fault.class == MPIX_ERR_PROC_FAILED;
+                let later = &self.plans[stage + 1..];
+                self.gave_up.call_once(|| later.iter().for_each(|plan| plan.give_up(gone)));
                 return Err(outcome);
             }
         }
@@ -186,7 +208,7 @@ impl Plan {
         if operation.is_at_its_last() {
             return Ok(Arc::new(operation));
         }
-        driver::drive(Arc::new(operation), &comm.session)
+        Ok(driver::drive(Arc::new(operation), &comm.session))
     }
 }
 

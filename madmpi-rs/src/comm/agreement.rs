@@ -74,11 +74,12 @@ impl<'a> Agreement<'a> {
         !self.second && self.local.rank() == self.leader
     }
 
-    /// Sends this leader's words to the other side, and gives its leader's words to all of this side.
-    fn across(&self, words: &[u64]) -> Result<Vec<u64>, Fault> {
+    /// Sends this leader's words to the other side, and gives its leader's words to all of this side. A leader that has a fault
+    /// instead says so: the other one waits for it.
+    fn across(&self, words: Result<&[u64], Fault>) -> Result<Vec<u64>, Fault> {
         let theirs = match &self.bridge {
             Some(bridge) if self.local.rank() == self.leader => bridge.exchange(words),
-            _ => Ok(Vec::new()),
+            _ => words.map(|_| Vec::new()),
         };
         self.share(theirs)
     }
@@ -106,9 +107,11 @@ impl<'a> Agreement<'a> {
 
     /// Distributes the words of the first side's leader to all.
     fn bcast(&self, words: &mut [u64]) -> Result<(), Fault> {
-        self.local.bcast(self.leader, &mut *words).wait()?;
-        if self.two {
-            let theirs = self.across(words)?;
+        let told = self.local.bcast(self.leader, &mut *words).wait().map(drop);
+        if !self.two {
+            told?;
+        } else {
+            let theirs = self.across(told.map(|()| &*words).map_err(Fault::from))?;
             if self.second && theirs.len() == words.len() {
                 words.copy_from_slice(&theirs);
             }
@@ -119,10 +122,14 @@ impl<'a> Agreement<'a> {
     /// Whether any process says so.
     pub(crate) fn any(&self, own: bool) -> Result<bool, Fault> {
         let mut says = [u64::from(own)];
-        self.local.allreduce(&mut says, &Op::max()).wait()?;
+        let told = self.local.allreduce(&mut says, &Op::max()).wait().map(drop);
+        if !self.two {
+            told?;
+            return Ok(says[0] != 0);
+        }
         // Both sides exchange, even if one knows the answer already.
-        let there = self.two && self.across(&says)?.first().is_some_and(|&says| says != 0);
-        Ok(says[0] != 0 || there)
+        let there = self.across(told.map(|()| &says[..]).map_err(Fault::from))?;
+        Ok(says[0] != 0 || there.first().is_some_and(|&says| says != 0))
     }
 
     /// Gathers what each process says: the own side in the order of its members, then the other side.
@@ -134,11 +141,12 @@ impl<'a> Agreement<'a> {
         own: [u64; N],
     ) -> Result<[Vec<[u64; N]>; 2], Fault> {
         let mut here = vec![[0; N]; self.local.size() as usize];
-        self.local.allgather(&[own], &mut here).wait()?;
+        let told = self.local.allgather(&[own], &mut here).wait().map(drop);
         if !self.two {
+            told?;
             return Ok([here, Vec::new()]);
         }
-        let there = self.across(here.as_flattened())?;
+        let there = self.across(told.map(|()| here.as_flattened()).map_err(Fault::from))?;
         Ok([here, there.chunks_exact(N).filter_map(|words| words.try_into().ok()).collect()])
     }
 
@@ -175,29 +183,43 @@ impl<'a> Agreement<'a> {
 }
 
 impl Bridge {
-    /// Sends words to the other leader, and returns that leader's words.
+    /// Sends words to the other leader, and returns that leader's words. A fault is sent, too, in place of the length.
     ///
     /// # Errors
-    /// The other leader is gone.
-    pub(crate) fn exchange(&self, words: &[u64]) -> Result<Vec<u64>, Fault> {
-        let bytes =
-            |words: &[u64]| words.iter().flat_map(|word| word.to_ne_bytes()).collect::<Vec<u8>>();
-        let sent = [
-            self.circle.session.isend(self.remote, self.tag, bytes(&[words.len() as u64]))?,
-            self.circle.session.isend(self.remote, self.tag, bytes(words))?,
-        ];
+    /// The own fault; the other leader has one, or is gone.
+    pub(crate) fn exchange(&self, words: Result<&[u64], Fault>) -> Result<Vec<u64>, Fault> {
+        let send = |words: &[u64]| {
+            let bytes = words.iter().flat_map(|word| word.to_ne_bytes()).collect::<Vec<u8>>();
+            self.circle.session.isend(self.remote, self.tag, bytes)
+        };
+        let sent = match &words {
+            Ok(words) => vec![send(&[words.len() as u64])?, send(words)?],
+            Err(fault) => vec![send(&[FAILED | u64::from(fault.class as u32)])?],
+        };
+        let theirs = self.receive();
+        words?;
+        let theirs = theirs?;
+        for request in sent {
+            request.wait()?;
+        }
+        Ok(theirs)
+    }
+
+    /// Receives the other leader's words.
+    fn receive(&self) -> Result<Vec<u64>, Fault> {
         let mut len = [0; 8];
         self.circle.session.recv(self.remote, self.tag, &mut len)?;
-        // A leader sends a few words for each process; anything longer was not meant for this.
         let len = u64::from_ne_bytes(len);
+        if len & FAILED != 0 {
+            let why = "the call has failed at the other side, which has said why";
+            return Err(Fault::new(len as c_int, why));
+        }
+        // A leader sends a few words for each process; anything longer was not meant for this.
         if len > 4 * u64::from(self.circle.session.size()) + 8 {
             return Err(Fault::new(MPI_ERR_OTHER, "the other leader makes another communicator"));
         }
         let mut theirs = vec![0; len as usize * 8];
         self.circle.session.recv(self.remote, self.tag, &mut theirs)?;
-        for request in sent {
-            request.wait()?;
-        }
         let word = |bytes: &[u8]| bytes.try_into().map_or(0, u64::from_ne_bytes);
         Ok(theirs.chunks_exact(8).map(word).collect())
     }

@@ -58,7 +58,11 @@ fn join(
     bridge: Result<Option<Bridge>, Fault>,
     errhandler: Errhandler,
 ) -> Result<Arc<Comm>, Fault> {
-    let (circle, group) = side.circle(&bridge)?;
+    let placed = side.circle(&bridge);
+    if let (Err(fault), Ok(Some(bridge))) = (&placed, &bridge) {
+        let _ = bridge.exchange(Err(fault.clone())); // the other leader waits
+    }
+    let (circle, group) = placed?;
     let LocalSide { members, leader, .. } = side;
     let contexts = &circle.contexts;
     let mut agreement =
@@ -67,7 +71,7 @@ fn join(
     let met = bridge.and_then(|bridge| {
         let Some(bridge) = bridge else { return Ok(Vec::new()) };
         let words = [own].into_iter().chain(group.members().iter().copied()).map(u64::from);
-        let theirs = bridge.exchange(&words.collect::<Vec<u64>>())?;
+        let theirs = bridge.exchange(Ok(&words.collect::<Vec<u64>>()))?;
         agreement.bridge = Some(bridge);
         Ok(theirs)
     });

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use marcel::Mode;
 use marcel::plumbing::KernelMutex;
 use marcel::sync::OnceLock;
-use marcel::sync::channel::{self, Sender};
+use marcel::sync::channel::{self, SendError, Sender};
 use newmad::raw::Awaited;
 use pioman::{Completion, Manager};
 
@@ -108,7 +108,7 @@ pub(crate) fn begin(
         if let Some(status) = ran.transpose() {
             let _ = access.status.set(status);
         }
-    })?;
+    });
     Ok(access)
 }
 
@@ -121,10 +121,11 @@ struct Runtime {
 }
 
 impl Runtime {
-    fn new(manager: &Arc<Manager>) -> Result<Runtime, String> {
+    /// Nothing where the system gives no threads.
+    fn new(manager: &Arc<Manager>) -> Option<Runtime> {
         let builder = marcel::Runtime::builder().mode(manager.mode()).vps(1).hooks(manager.clone());
         let builder = if manager.mode() == Mode::Smp { builder.reactive(1) } else { builder };
-        let threads = builder.build().map_err(|error| error.to_string())?;
+        let threads = builder.build().ok()?;
         let (jobs, inbox) = channel::unbounded::<Job>();
         let start = move || {
             let serve = move || {
@@ -133,11 +134,10 @@ impl Runtime {
                     spawn_or_run(job);
                 }
             };
-            thread().spawn_detached(serve).map(drop).map_err(|error| error.to_string())
+            thread().spawn_detached(serve).is_ok()
         };
-        let started = threads.spawn(start).join();
-        started.unwrap_or_else(|_| Err("its first thread has ended".to_owned()))?;
-        Ok(Runtime { jobs, _threads: threads })
+        let started = threads.spawn(start).join().unwrap_or(false);
+        started.then_some(Runtime { jobs, _threads: threads })
     }
 }
 
@@ -167,22 +167,22 @@ fn thread() -> marcel::Builder {
     marcel::Builder::new().name("file access").reactive(true)
 }
 
-/// Starts a green thread.
-fn spawn(file: &File, work: impl FnOnce() + Send + 'static) -> Result<(), Fault> {
-    static RUNTIME: OnceLock<Result<Runtime, String>> = OnceLock::new();
-    let failed = |why: String| {
-        Fault::new(MPI_ERR_OTHER, format!("no thread for an access to a file: {why}"))
-    };
+/// Starts a green thread; where there is none to be had, does the work at once, for the same reason.
+fn spawn(file: &File, work: impl FnOnce() + Send + 'static) {
+    static RUNTIME: OnceLock<Option<Runtime>> = OnceLock::new();
     if marcel::is_green() {
-        spawn_or_run(work);
-        return Ok(());
+        return spawn_or_run(work);
     }
     let manager = file.comm.session.manager();
     if manager.mode() == Mode::NoThread {
-        work();
-        return Ok(());
+        return work();
     }
-    let runtime = RUNTIME.get_or_init(|| Runtime::new(manager));
-    let runtime = runtime.as_ref().map_err(|why| failed(why.clone()))?;
-    runtime.jobs.send(Box::new(work)).map_err(|_| failed("its runtime has stopped".to_owned()))
+    match RUNTIME.get_or_init(|| Runtime::new(manager)) {
+        Some(runtime) => {
+            if let Err(SendError(work)) = runtime.jobs.send(Box::new(work)) {
+                work();
+            }
+        }
+        None => work(),
+    }
 }

@@ -24,6 +24,8 @@ pub(crate) struct Messages {
     comm: Ref<Comm>,
     status: StatusOf,
     all: Vec<Message>,
+    /// What is shorter than the memory for it is no message, but says that its sender has given up.
+    whole: bool,
     known: KernelMutex<Option<Outcome>>,
 }
 
@@ -36,7 +38,13 @@ struct Message {
 
 impl Messages {
     pub(crate) fn new(comm: &Ref<Comm>, status: StatusOf) -> Messages {
-        Messages { comm: comm.clone(), status, all: Vec::new(), known: KernelMutex::new(None) }
+        let (comm, all, known) = (comm.clone(), Vec::new(), KernelMutex::new(None));
+        Messages { comm, status, all, whole: false, known }
+    }
+
+    /// A message that is shorter than the memory for it is a fault: its sender has given up.
+    pub(crate) fn have_to_be_whole(&mut self) {
+        self.whole = true;
     }
 
     /// Begins to receive a message.
@@ -86,7 +94,14 @@ impl Operation for Messages {
             StatusOf::Received => Outcome::NO_PROC,
         };
         for Message { request, data, receives } in &self.all {
-            let result = request.result().unwrap_or(Err(newmad::Error::Active));
+            let mut result = request.result().unwrap_or(Err(newmad::Error::Active));
+            if let Ok(status) = &result
+                && self.whole
+                && *receives
+                && status.len < data.len()
+            {
+                result = Err(newmad::Error::Revoked { by: Some(status.source), gone: true });
+            }
             let Outcome { status, fault } =
                 Outcome::of_message(result, *receives, data, &self.comm);
             if let StatusOf::Received = self.status
