@@ -1,6 +1,6 @@
 //! The virtual network: connections in virtual time, and the driver over one rail of it.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::adapter::Adapter;
@@ -160,25 +160,25 @@ pub(super) struct Network {
     pub(super) calm: bool,
     pub(super) counts: [u64; 3],
     /// Memory that is registered: where, and how long.
-    pub(super) keys: HashMap<u32, (usize, usize)>,
+    pub(super) keys: BTreeMap<u32, (usize, usize)>,
     pub(super) last_key: u32,
     /// When something happens in an adapter.
     pub(super) moments: Vec<u64>,
     /// The ranks that show their peers that they wait for a large message, where that is known.
     pub(super) waiters: Option<Vec<u32>>,
-    connections: HashMap<u64, Connection>,
+    connections: BTreeMap<u64, Connection>,
     last: u64,
 }
 
 impl Network {
     pub(super) fn new(random: Random) -> Arc<Mutex<Network>> {
-        let connections = HashMap::new();
+        let connections = BTreeMap::new();
         Arc::new(Mutex::new(Network {
             now: 0,
             random,
             calm: false,
             counts: [0; 3],
-            keys: HashMap::new(),
+            keys: BTreeMap::new(),
             last_key: 0,
             moments: Vec::new(),
             waiters: None,
@@ -287,7 +287,7 @@ pub(super) struct Virtual {
     pub(super) alarm: u64,
     pub(super) adapter: Adapter,
     network: Arc<Mutex<Network>>,
-    ends: HashMap<u32, End>,
+    ends: BTreeMap<u32, End>,
 }
 
 impl Virtual {
@@ -301,7 +301,7 @@ impl Virtual {
             alarm: 0,
             adapter: Adapter::new(nature.refusals),
             network: network.clone(),
-            ends: HashMap::new(),
+            ends: BTreeMap::new(),
         }
     }
 
