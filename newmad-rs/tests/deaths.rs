@@ -90,7 +90,7 @@ fn killed_while_the_other_receives() {
     one_dies("in_recv", 2);
 }
 
-/// Rank 1 dies with calls that were asked for and have not come. (Nobody's calls were served any more.)
+/// Rank 1 dies with calls that were asked for and have not come. (No rank's calls were served any more.)
 fn calling(session: &Session) -> Result<(), Error> {
     let rpc = session.rpc()?;
     rpc.serve("back", |_, data: Vec<u8>| data)?;

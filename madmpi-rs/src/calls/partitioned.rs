@@ -11,13 +11,13 @@ use crate::info;
 use crate::p2p::partitioned::{Partitions, recv_init, send_init};
 use crate::request;
 
-/// Marks partitions of a partitioned send as ready: all that can be, as their receiver waits for them.
-fn ready(request: MPI_Request, all: impl Iterator<Item = c_int>) -> Result<(), Fault> {
+/// Marks partitions of a partitioned send as ready.
+fn ready(request: MPI_Request, mut all: impl Iterator<Item = c_int>) -> Result<(), Fault> {
     let Some(operation) = request::operation(request)? else {
         let why = "it is not a partitioned send that was started";
         return Err(Fault::handle(MPI_ERR_REQUEST, "request", request.0, why));
     };
-    all.map(|partition| operation.ready(partition)).fold(Ok(()), Result::and)
+    all.try_for_each(|partition| operation.ready(partition))
 }
 
 mpi! {

@@ -228,7 +228,7 @@ mpi! {
     }
 
     fn MPI_Startall(count: c_int, array_of_requests: Array<MPI_Request>) {
-        // All of them, whatever happens to one: others wait for what they do.
+        // One that cannot be started keeps no other from it: ranks wait for what they do.
         array!(array_of_requests[count])?.iter().map(|&request| request::start(request)).fold(Ok(()), Result::and)
     }
 

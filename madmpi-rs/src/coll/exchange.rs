@@ -26,8 +26,8 @@ pub(crate) struct Exchange {
     pub(super) series: Option<Series>,
     pub(super) receives: Vec<Message>,
     pub(super) sends: Vec<Message>,
-    /// Less than what is to be received means that its sender has given up.
-    pub(super) whole: bool,
+    /// Messages have the length that is expected; one without data says that its sender has given up.
+    pub(super) full_length: bool,
 }
 
 impl Exchange {
@@ -36,8 +36,8 @@ impl Exchange {
     pub(super) fn start(&self) -> Result<Arc<dyn Operation>, Fault> {
         self.comm.check_not_revoked()?;
         let mut messages = Messages::new(&self.comm, StatusOf::Nothing);
-        if self.whole {
-            messages.have_to_be_whole();
+        if self.full_length {
+            messages.require_full_length();
         }
         let tag = |lane: u32| self.comm.exchange_tag(self.series, lane);
         for Message { process, lane, elements } in &self.receives {
@@ -49,8 +49,8 @@ impl Exchange {
         Ok(Arc::new(messages))
     }
 
-    /// Does this rank's part without data, since what comes before has failed here. Who receives from it finds that less has come;
-    /// what others send is received, and dropped.
+    /// Does this rank's part without data, since a stage before has failed here. A rank that receives from it finds a message
+    /// without data; what others send is received, and dropped.
     pub(super) fn give_up(&self) {
         let session = &self.comm.session;
         let tag = |lane: u32| self.comm.exchange_tag(self.series, lane);

@@ -6,7 +6,7 @@
 //! | broadcast | the root sends to the other side's leader (its rank 0), which broadcasts there |
 //! | reductions | to the own leader; the leaders exchange; the result goes to the ranks that receive it |
 //!
-//! A rank at which a stage fails does its part of the later ones without data (`give_up`): the others' fail then, too, and nobody
+//! A rank at which a stage fails does its part of the later ones without data (`give_up`): they fail at the others, too, and no rank
 //! waits for it.
 //!
 //! A stage begins when the one before is over, at each rank at another time. So each call is a series of its own
@@ -101,12 +101,24 @@ pub(super) fn barrier(comm: &Ref<Comm>) -> Result<Plan, Fault> {
 }
 
 fn exchange(comm: &Ref<Comm>, receives: Vec<Message>, sends: Vec<Message>) -> Plan {
-    Plan::Exchange(Exchange { comm: comm.clone(), series: None, receives, sends, whole: false })
+    Plan::Exchange(Exchange {
+        comm: comm.clone(),
+        series: None,
+        receives,
+        sends,
+        full_length: false,
+    })
 }
 
 /// An exchange with the other side's leader or root, which sends nothing when it has given up.
 fn exchange_of_leaders(comm: &Ref<Comm>, receives: Vec<Message>, sends: Vec<Message>) -> Plan {
-    Plan::Exchange(Exchange { comm: comm.clone(), series: None, receives, sends, whole: true })
+    Plan::Exchange(Exchange {
+        comm: comm.clone(),
+        series: None,
+        receives,
+        sends,
+        full_length: true,
+    })
 }
 
 pub(super) fn bcast(comm: &Ref<Comm>, buffer: Choice, root: c_int) -> Result<Plan, Fault> {

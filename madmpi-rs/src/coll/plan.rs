@@ -1,6 +1,7 @@
 //! Plans: what a collective call does, as often as it is started.
 
-use std::sync::{Arc, Once, OnceLock};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use newmad::raw::Awaited;
 
@@ -89,21 +90,6 @@ impl Plan {
     }
 }
 
-impl Plan {
-    /// A stage before has failed here. `gone`: since a process is gone.
-    fn give_up(&self, gone: bool) {
-        match self {
-            Plan::Group(plan) => {
-                if let Ok(group) = plan.comm.coll_group() {
-                    group.give_up(gone);
-                }
-            }
-            Plan::Exchange(exchange) => exchange.give_up(),
-            Plan::Stages(_) | Plan::Nothing(_) => {}
-        }
-    }
-}
-
 /// Plans one after the other: the next begins when a caller finds the previous one over. The memory that they use goes
 /// with them.
 pub(crate) struct Stages {
@@ -116,8 +102,8 @@ struct StagesOperation {
     plans: Arc<[Plan]>,
     room: Arc<[Vec<u8>]>,
     begun: Vec<OnceLock<Result<Arc<dyn Operation>, Fault>>>,
-    /// A stage has failed, and those who wait for the later ones are told.
-    gave_up: Once,
+    /// A stage has failed, and the members that wait for a later one are told.
+    gave_up: AtomicBool,
 }
 
 impl Stages {
@@ -130,7 +116,7 @@ impl Stages {
             plans: self.plans.clone(),
             room: self.room.clone(),
             begun: self.plans.iter().map(|_| OnceLock::new()).collect(),
-            gave_up: Once::new(),
+            gave_up: AtomicBool::new(false),
         };
         running.awaited(); // the first one begins now
         running
@@ -154,9 +140,11 @@ impl StagesOperation {
                 Err(fault) => Outcome::failed(fault.clone()),
             };
             if let Some(fault) = &outcome.fault {
-                let gone = fault.class == MPIX_ERR_PROC_FAILED;
-                let later = &self.plans[stage + 1..];
-                self.gave_up.call_once(|| later.iter().for_each(|plan| plan.give_up(gone)));
+                // Of a revocation all learn anyhow.
+                if fault.class != MPIX_ERR_REVOKED && !self.gave_up.swap(true, Ordering::Relaxed) {
+                    let gone = fault.class == MPIX_ERR_PROC_FAILED;
+                    self.plans[stage + 1..].iter().for_each(|plan| plan.give_up(gone));
+                }
                 return Err(outcome);
             }
         }
@@ -198,6 +186,19 @@ impl Operation for StagesOperation {
 }
 
 impl Plan {
+    /// A stage before has failed here. `gone`: since a process is gone.
+    fn give_up(&self, gone: bool) {
+        match self {
+            Plan::Group(plan) => {
+                if let Ok(group) = plan.comm.coll_group() {
+                    group.give_up(gone);
+                }
+            }
+            Plan::Exchange(exchange) => exchange.give_up(),
+            Plan::Stages(_) | Plan::Nothing(_) => {}
+        }
+    }
+
     /// Begins the operation, which goes on whatever the program waits for.
     ///
     /// # Errors

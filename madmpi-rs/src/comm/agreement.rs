@@ -5,6 +5,7 @@
 //! leader offers another one.
 
 use core::ffi::c_int;
+use std::cell::Cell;
 use std::sync::Arc;
 
 use newmad::coll::{Group as Members, Op};
@@ -41,12 +42,15 @@ pub(crate) struct Agreement<'a> {
     pub(crate) second: bool,
     /// Whether there are two sides.
     pub(crate) two: bool,
+    /// At a leader: the other one has its words of the last round, and goes on.
+    pub(crate) crossed: Cell<bool>,
 }
 
 impl<'a> Agreement<'a> {
     /// An agreement of one group, led by its first member.
     pub(crate) fn of_group(local: &'a Members, contexts: &'a Contexts) -> Agreement<'a> {
-        Agreement { local, contexts, leader: 0, bridge: None, second: false, two: false }
+        let crossed = Cell::new(false);
+        Agreement { local, contexts, leader: 0, bridge: None, second: false, two: false, crossed }
     }
 
     /// An agreement of a communicator's processes, led by the first member of each side.
@@ -66,7 +70,8 @@ impl<'a> Agreement<'a> {
             tag: comm.internal_tag(super::AGREEMENT),
         };
         let bridge = (comm.rank() == 0).then_some(bridge);
-        Ok(Agreement { local, contexts, leader: 0, bridge, second: comm.is_second(), two: true })
+        let (second, crossed) = (comm.is_second(), Cell::new(false));
+        Ok(Agreement { local, contexts, leader: 0, bridge, second, two: true, crossed })
     }
 
     /// Whether this process offers contexts.
@@ -75,13 +80,29 @@ impl<'a> Agreement<'a> {
     }
 
     /// Sends this leader's words to the other side, and gives its leader's words to all of this side. A leader that has a fault
-    /// instead says so: the other one waits for it.
+    /// instead tells the other leader, which waits for it.
     fn across(&self, words: Result<&[u64], Fault>) -> Result<Vec<u64>, Fault> {
         let theirs = match &self.bridge {
-            Some(bridge) if self.local.rank() == self.leader => bridge.exchange(words),
+            Some(bridge) if self.local.rank() == self.leader => {
+                let theirs = match words {
+                    Ok(words) => bridge.exchange(words),
+                    Err(fault) => Err(bridge.decline(fault)),
+                };
+                self.crossed.set(theirs.is_ok());
+                theirs
+            }
             _ => words.map(|_| Vec::new()),
         };
         self.share(theirs)
+    }
+
+    /// How a round has ended that another one follows. If it has failed here after its exchange, the other leader, which does not
+    /// know that, is told when it comes to the next one.
+    pub(crate) fn followed<R>(&self, round: Result<R, Fault>) -> Result<R, Fault> {
+        match (round, &self.bridge) {
+            (Err(fault), Some(bridge)) if self.crossed.replace(false) => Err(bridge.decline(fault)),
+            (round, _) => round,
+        }
     }
 
     /// Distributes what the leader has to its side. If the leader has an error, all members fail.
@@ -107,11 +128,11 @@ impl<'a> Agreement<'a> {
 
     /// Distributes the words of the first side's leader to all.
     fn bcast(&self, words: &mut [u64]) -> Result<(), Fault> {
-        let told = self.local.bcast(self.leader, &mut *words).wait().map(drop);
+        let done = self.local.bcast(self.leader, &mut *words).wait().map(drop);
         if !self.two {
-            told?;
+            done?;
         } else {
-            let theirs = self.across(told.map(|()| &*words).map_err(Fault::from))?;
+            let theirs = self.across(done.map(|()| &*words).map_err(Fault::from))?;
             if self.second && theirs.len() == words.len() {
                 words.copy_from_slice(&theirs);
             }
@@ -122,13 +143,13 @@ impl<'a> Agreement<'a> {
     /// Whether any process says so.
     pub(crate) fn any(&self, own: bool) -> Result<bool, Fault> {
         let mut says = [u64::from(own)];
-        let told = self.local.allreduce(&mut says, &Op::max()).wait().map(drop);
+        let done = self.local.allreduce(&mut says, &Op::max()).wait().map(drop);
         if !self.two {
-            told?;
+            done?;
             return Ok(says[0] != 0);
         }
         // Both sides exchange, even if one knows the answer already.
-        let there = self.across(told.map(|()| &says[..]).map_err(Fault::from))?;
+        let there = self.across(done.map(|()| &says[..]).map_err(Fault::from))?;
         Ok(says[0] != 0 || there.first().is_some_and(|&says| says != 0))
     }
 
@@ -141,12 +162,12 @@ impl<'a> Agreement<'a> {
         own: [u64; N],
     ) -> Result<[Vec<[u64; N]>; 2], Fault> {
         let mut here = vec![[0; N]; self.local.size() as usize];
-        let told = self.local.allgather(&[own], &mut here).wait().map(drop);
+        let done = self.local.allgather(&[own], &mut here).wait().map(drop);
         if !self.two {
-            told?;
+            done?;
             return Ok([here, Vec::new()]);
         }
-        let there = self.across(told.map(|()| here.as_flattened()).map_err(Fault::from))?;
+        let there = self.across(done.map(|()| here.as_flattened()).map_err(Fault::from))?;
         Ok([here, there.chunks_exact(N).filter_map(|words| words.try_into().ok()).collect()])
     }
 
@@ -156,9 +177,11 @@ impl<'a> Agreement<'a> {
     /// The leader has no context left; a member has failed.
     pub(crate) fn agree(&self) -> Result<u32, Fault> {
         let contexts = self.contexts;
+        // Of two sides: with a context that was never used there is one round, after which no leader waits for the other.
+        let mut fresh = self.two;
         loop {
             // All learn of a failure, so that none of them waits.
-            let offer = if self.offers() { Some(contexts.offer()) } else { None };
+            let offer = if self.offers() { Some(contexts.offer_one(fresh)) } else { None };
             let mut words = match &offer {
                 Some(Ok(offer)) => [u64::from(offer.context), u64::from(offer.again), 0],
                 Some(Err(_)) => [0, 0, 1],
@@ -178,31 +201,44 @@ impl<'a> Agreement<'a> {
             if self.offers() {
                 contexts.withdraw(Offer { context, again: true });
             }
+            fresh = true;
         }
     }
 }
 
 impl Bridge {
-    /// Sends words to the other leader, and returns that leader's words. A fault is sent, too, in place of the length.
+    /// Sends words to the other leader, and returns that leader's words.
     ///
     /// # Errors
-    /// The own fault; the other leader has one, or is gone.
-    pub(crate) fn exchange(&self, words: Result<&[u64], Fault>) -> Result<Vec<u64>, Fault> {
-        let send = |words: &[u64]| {
-            let bytes = words.iter().flat_map(|word| word.to_ne_bytes()).collect::<Vec<u8>>();
-            self.circle.session.isend(self.remote, self.tag, bytes)
-        };
-        let sent = match &words {
-            Ok(words) => vec![send(&[words.len() as u64])?, send(words)?],
-            Err(fault) => vec![send(&[FAILED | u64::from(fault.class as u32)])?],
-        };
-        let theirs = self.receive();
-        words?;
-        let theirs = theirs?;
+    /// The other leader has a fault instead, or is gone.
+    pub(crate) fn exchange(&self, words: &[u64]) -> Result<Vec<u64>, Fault> {
+        let send = |words| self.circle.session.isend(self.remote, self.tag, bytes(words));
+        let sent = [send(&[words.len() as u64])?, send(words)?];
+        let theirs = self.receive()?;
         for request in sent {
             request.wait()?;
         }
         Ok(theirs)
+    }
+
+    /// Sends a fault in place of the words, and has those of the other leader received, without waiting for it. Returns the fault.
+    pub(crate) fn decline(&self, fault: Fault) -> Fault {
+        let (session, remote, tag) = (self.circle.session.clone(), self.remote, self.tag);
+        // It may be gone, too.
+        let _ =
+            session.send_and_leave(remote, tag, bytes(&[FAILED | u64::from(fault.class as u32)]));
+        if let Ok(receive) = session.irecv(remote, tag, vec![0; 8]) {
+            receive.on_done(move |received| {
+                let declines =
+                    |len: Vec<u8>| words(&len).first().is_some_and(|len| len & FAILED != 0);
+                if received.is_ok_and(|(len, _)| !declines(len))
+                    && let Ok(rest) = session.irecv(remote, tag, Vec::new())
+                {
+                    rest.on_done(drop);
+                }
+            });
+        }
+        fault
     }
 
     /// Receives the other leader's words.
@@ -220,7 +256,15 @@ impl Bridge {
         }
         let mut theirs = vec![0; len as usize * 8];
         self.circle.session.recv(self.remote, self.tag, &mut theirs)?;
-        let word = |bytes: &[u8]| bytes.try_into().map_or(0, u64::from_ne_bytes);
-        Ok(theirs.chunks_exact(8).map(word).collect())
+        Ok(words(&theirs))
     }
+}
+
+fn bytes(words: &[u64]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_ne_bytes()).collect()
+}
+
+fn words(bytes: &[u8]) -> Vec<u64> {
+    let word = |bytes: &[u8]| bytes.try_into().map_or(0, u64::from_ne_bytes);
+    bytes.chunks_exact(8).map(word).collect()
 }

@@ -40,7 +40,7 @@ struct State {
     unused: Vec<u32>,
     /// Contexts of this process that were given back.
     back: VecDeque<u32>,
-    /// Contexts of communicators that exist in this process.
+    /// Contexts of communicators that exist in this process, or of which a collective has failed.
     used: HashSet<u32>,
 }
 
@@ -101,6 +101,15 @@ impl Contexts {
                 context.map(|context| Offer { context, again: true }).ok_or(fault)
             }
         }
+    }
+
+    /// Offers a context for a new communicator: a `fresh` one, which was never used, if there is one.
+    ///
+    /// # Errors
+    /// As [`Contexts::offer`].
+    pub(crate) fn offer_one(&self, fresh: bool) -> Result<Offer, Fault> {
+        let never_used = if fresh { self.offer_fresh().ok() } else { None };
+        never_used.map_or_else(|| self.offer(), |context| Ok(Offer { context, again: false }))
     }
 
     /// Offers a context that was never used, so that no member need be asked.

@@ -78,9 +78,11 @@ impl Comm {
     pub(crate) fn split(&self, own: SplitKey) -> Result<Option<Arc<Comm>>, Fault> {
         let agreement = Agreement::of_comm(self)?;
         let contexts = &self.circle.contexts;
+        // As in `Agreement::agree`.
+        let mut fresh = agreement.two;
         loop {
             // Every process offers a context; that of the part's leader is taken.
-            let offer = if own.colour == 0 { None } else { Some(contexts.offer()) };
+            let offer = if own.colour == 0 { None } else { Some(contexts.offer_one(fresh)) };
             let (context, kind) = match &offer {
                 Some(Ok(offer)) if offer.again => (offer.context, AGAIN),
                 Some(Ok(offer)) => (offer.context, FRESH),
@@ -114,6 +116,7 @@ impl Comm {
                 if let Some(offer) = offer.filter(|offer| Some(offer.context) == taken) {
                     contexts.withdraw(offer);
                 }
+                fresh = true;
                 continue;
             }
             let Some(context) = taken else { return Ok(None) };

@@ -85,18 +85,20 @@ impl Comm {
         }
     }
 
-    /// The context ends with the communicator. `failed`: newmad keeps the id of a group of it.
+    /// The context ends with the communicator. `failed`: newmad keeps the id of a group of it, so this process keeps the context,
+    /// and refuses it when another offers it.
     pub(super) fn give_back_context(&self, failed: bool) {
         self.circle.registry.remove(self.context);
         self.session.lift_any_source(self.programs());
         if self.is_revoked() {
             self.session.lift_revoked(self.all());
         }
-        let again = !self.failures.marked.load(Ordering::Acquire) && !self.is_revoked();
-        match failed {
-            // Still known to this process, which says so when another offers it.
-            true => {}
-            false => self.circle.contexts.release(self.context, again),
+        // A member that knows of no failure of its collectives may have a late word about one.
+        let again = !self.failures.marked.load(Ordering::Acquire)
+            && !self.is_revoked()
+            && self.failed().is_empty();
+        if !failed {
+            self.circle.contexts.release(self.context, again);
         }
     }
 

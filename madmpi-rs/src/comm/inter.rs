@@ -58,24 +58,25 @@ fn join(
     bridge: Result<Option<Bridge>, Fault>,
     errhandler: Errhandler,
 ) -> Result<Arc<Comm>, Fault> {
-    let placed = side.circle(&bridge);
-    if let (Err(fault), Ok(Some(bridge))) = (&placed, &bridge) {
-        let _ = bridge.exchange(Err(fault.clone())); // the other leader waits
-    }
-    let (circle, group) = placed?;
+    let (circle, group) = match (side.circle(&bridge), &bridge) {
+        (Ok(placed), _) => placed,
+        // The other leader waits for this one's words.
+        (Err(fault), Ok(Some(bridge))) => return Err(bridge.decline(fault)),
+        (Err(fault), _) => return Err(fault),
+    };
     let LocalSide { members, leader, .. } = side;
-    let contexts = &circle.contexts;
-    let mut agreement =
-        Agreement { local: members, contexts, leader, bridge: None, second: false, two: true };
+    let agreement = Agreement::of_group(members, &circle.contexts);
+    let mut agreement = Agreement { leader, two: true, ..agreement };
     let own = group.process(leader).unwrap_or_default();
     let met = bridge.and_then(|bridge| {
         let Some(bridge) = bridge else { return Ok(Vec::new()) };
         let words = [own].into_iter().chain(group.members().iter().copied()).map(u64::from);
-        let theirs = bridge.exchange(Ok(&words.collect::<Vec<u64>>()))?;
+        let theirs = bridge.exchange(&words.collect::<Vec<u64>>())?;
+        agreement.crossed.set(true);
         agreement.bridge = Some(bridge);
         Ok(theirs)
     });
-    let met = agreement.share(met)?;
+    let met = agreement.followed(agreement.share(met))?;
     let met: Vec<u32> = met.into_iter().filter_map(|member| member.try_into().ok()).collect();
     let Some((&other, remote)) = met.split_first().filter(|(_, remote)| !remote.is_empty()) else {
         return Err(Fault::new(MPI_ERR_OTHER, "the other side has no members"));
@@ -96,8 +97,10 @@ pub(crate) fn merge(comm: &Comm, high: bool) -> Result<Arc<Comm>, Fault> {
         return Err(Fault::new(MPI_ERR_COMM, "argument intercomm is not an intercommunicator"));
     };
     let agreement = Agreement::of_comm(comm)?;
-    let [here, there] = agreement.gather([u64::from(high)])?;
-    if here.iter().any(|says| says[0] != u64::from(high)) {
+    let [here, there] = agreement.followed(agreement.gather([u64::from(high)]))?;
+    // Both sides find that either of them does not agree.
+    let agree = |side: &[[u64; 1]]| side.windows(2).all(|pair| pair[0] == pair[1]);
+    if !agree(&here) || !agree(&there) {
         let why = "all processes of a side must give the same value";
         return Err(Fault::argument(MPI_ERR_ARG, "high", c_int::from(high), why));
     }
@@ -170,7 +173,10 @@ pub(crate) fn create(
     let bridge = bridge();
     // The leader waits for the other one beside its own side.
     let _ends = match &bridge {
-        Ok(Some(bridge)) => Some(local.end_messages_with_this(&bridge.circle.session, bridge.tag)?),
+        Ok(Some(bridge)) => {
+            let ends = local.end_messages_with_this(&bridge.circle.session, bridge.tag);
+            Some(ends.map_err(|fault| bridge.decline(fault))?)
+        }
         _ => None,
     };
     join(side, bridge, local.errhandler())

@@ -75,7 +75,7 @@ impl Drop for End {
 /// Begins an access.
 ///
 /// # Errors
-/// An argument is not acceptable; the system starts no thread.
+/// An argument is not acceptable.
 pub(crate) fn begin(
     file: &Arc<File>,
     access: Access,
@@ -167,7 +167,8 @@ fn thread() -> marcel::Builder {
     marcel::Builder::new().name("file access").reactive(true)
 }
 
-/// Starts a green thread; where there is none to be had, does the work at once, for the same reason.
+/// Starts a green thread. Where the system gives none, the call does the work: a collective access then blocks in the call that
+/// begins it, as in the mode without threads.
 fn spawn(file: &File, work: impl FnOnce() + Send + 'static) {
     static RUNTIME: OnceLock<Option<Runtime>> = OnceLock::new();
     if marcel::is_green() {

@@ -24,8 +24,8 @@ pub(crate) struct Messages {
     comm: Ref<Comm>,
     status: StatusOf,
     all: Vec<Message>,
-    /// What is shorter than the memory for it is no message, but says that its sender has given up.
-    whole: bool,
+    /// Messages fill the memory for them; one without data says that its sender has given up.
+    full_length: bool,
     known: KernelMutex<Option<Outcome>>,
 }
 
@@ -39,12 +39,12 @@ struct Message {
 impl Messages {
     pub(crate) fn new(comm: &Ref<Comm>, status: StatusOf) -> Messages {
         let (comm, all, known) = (comm.clone(), Vec::new(), KernelMutex::new(None));
-        Messages { comm, status, all, whole: false, known }
+        Messages { comm, status, all, full_length: false, known }
     }
 
-    /// A message that is shorter than the memory for it is a fault: its sender has given up.
-    pub(crate) fn have_to_be_whole(&mut self) {
-        self.whole = true;
+    /// From now on a message that is shorter than the memory for it is a fault; one without data says that its sender has given up.
+    pub(crate) fn require_full_length(&mut self) {
+        self.full_length = true;
     }
 
     /// Begins to receive a message.
@@ -95,12 +95,15 @@ impl Operation for Messages {
         };
         for Message { request, data, receives } in &self.all {
             let mut result = request.result().unwrap_or(Err(newmad::Error::Active));
-            if let Ok(status) = &result
-                && self.whole
+            if let Ok(newmad::Status { source, len, .. }) = result
+                && self.full_length
                 && *receives
-                && status.len < data.len()
+                && len < data.len()
             {
-                result = Err(newmad::Error::Revoked { by: Some(status.source), gone: true });
+                result = Err(match len {
+                    0 => newmad::Error::Revoked { by: Some(source), gone: true },
+                    _ => newmad::Error::Mismatch { from: source, expected: data.len(), found: len },
+                });
             }
             let Outcome { status, fault } =
                 Outcome::of_message(result, *receives, data, &self.comm);

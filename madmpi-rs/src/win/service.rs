@@ -177,7 +177,8 @@ impl Service {
     fn serve(self: &Arc<Service>, received: Received) {
         let (room, status) = match received {
             Ok(received) => received,
-            // Its message was not all there. The others' are served on; who is named again is the last one that there was.
+            // Its message was not all there, which happens once for each member: the others are served on. (A process that has
+            // fallen out of the job hears of one rank again and again.)
             Err(newmad::Error::PeerDied { rank, .. }) if self.gone.lock().insert(rank) => {
                 return self.post(vec![0; LONGEST]);
             }
@@ -403,7 +404,7 @@ impl Service {
             let next = self.queue.lock().next();
             let Some((Waiter { process, number, exclusive }, granted)) = next else { return };
             if granted && self.has_failed(process) {
-                // While it waited: it has done nothing to the memory, and hinders nobody.
+                // It has died while it waited, and has done nothing to the memory.
                 self.queue.lock().release(exclusive, false);
                 continue;
             }

@@ -99,7 +99,7 @@ fn give_back(win: &Win, ranks: &[usize], exclusive: bool) -> Result<(), Fault> {
             }
             Ok(())
         }
-        // All of them: whoever waits for the lock of a later one is not to wait for ever, since an earlier one has died.
+        // Of all, though one has died: members wait for the locks of the others.
         Way::Messages(remote) => {
             ranks.iter().map(|&rank| remote.unlock(rank)).fold(Ok(()), Result::and)
         }

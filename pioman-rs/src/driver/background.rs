@@ -60,9 +60,9 @@ impl Visits {
     }
 }
 
-/// Threads that poll are asked to tell the watcher after so many times that they have disarmed what was armed for it,
+/// After so many times that threads have disarmed what was armed for the watcher, one of them may wake it.
 const TAKES: u32 = 16;
-/// if these came within so long: 50 µs each, which is about what a look of the watcher costs.
+/// It does so if [`TAKES`] have come within this time: 50 µs each, which is about what a look of the watcher costs.
 const OFTEN: Duration = Duration::from_micros(50 * TAKES as u64);
 
 /// How often threads that poll disarm what is armed for the watcher, and arm it again when they stop. An estimate, as
@@ -71,7 +71,7 @@ const OFTEN: Duration = Duration::from_micros(50 * TAKES as u64);
 pub(super) struct Takes {
     count: AtomicU32,
     epoch: Instant,
-    /// When the last [`TAKES`] had come, or a time to come: nobody tells the watcher before. In nanoseconds since `epoch`.
+    /// When the last [`TAKES`] had come, or a time to come, before which no thread wakes the watcher. In nanoseconds since `epoch`.
     since: AtomicU64,
     /// They came often, which the watcher does not know yet.
     often: AtomicBool,
@@ -91,7 +91,7 @@ impl Takes {
         self.epoch.elapsed().as_nanos() as u64
     }
 
-    /// Once more. True: they come often, and the watcher is to be woken to learn that.
+    /// A thread has done so once more. True: they do so often, and the caller wakes the watcher to tell it.
     pub(super) fn again(&self) -> bool {
         let count = self.count.load(Relaxed).wrapping_add(1);
         self.count.store(count, Relaxed);
@@ -117,7 +117,7 @@ impl Takes {
         self.often.load(Relaxed) && self.often.swap(false, Relaxed)
     }
 
-    /// Nobody tells the watcher for so long.
+    /// No thread wakes the watcher for so long.
     pub(super) fn rest(&self, time: Duration) {
         self.since.store(self.now() + time.as_nanos() as u64, Relaxed);
     }

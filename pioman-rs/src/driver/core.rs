@@ -341,8 +341,8 @@ impl Driver {
         Polling { driver: self, mask }
     }
 
-    /// Disarms what is armed for the watcher. Who does so again and again has the watcher poll along, which nobody has to arm
-    /// for (`polling_mode`).
+    /// Disarms what is armed for the watcher. Where threads do so often, the watcher is woken to poll along, so that they need
+    /// not arm (`polling_mode`).
     #[inline(never)]
     fn take_from_watcher(&self, sources: &Pinned<'_>, these: u64) {
         let Background { set, takes, .. } = &self.background;

@@ -28,7 +28,7 @@
 //! A thread that polls sockets disarms first what is armed for the watcher, and arms it again when it stops: two system calls
 //! and a look for each wait of a program that leaves something pending all the time, as one with a window does. The watcher is
 //! hardly ever woken then. So it is called where that happens often ([`Takes`](crate::driver::background::Takes)), and joins the
-//! pollers, too. If it leaves them again at once, nobody calls it for a while: a program that waits in bursts is left alone.
+//! pollers, too. If it leaves them again at once, no thread calls it for a while: a program that waits in bursts is left alone.
 //! (`MPI_Fetch_and_op` over tcp: half of the runs took 18 to 32 µs instead of 11.)
 //!
 //! Only for sources whose policy allows passing polls.

@@ -1,6 +1,8 @@
 /* A process ends, and the others of two sides {0, 1} and {2, 3} call what the first argument names; each says what it was told.
- * The second argument is the process that ends. */
+ * The second argument is the process that ends; with a third one it does so inside the call, in which its leader waits for the
+ * other side. */
 #include <mpi.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +11,11 @@
 #define N 1000
 
 static int is(const char *mode, const char *name) { return !strcmp(mode, name); }
+
+static void alarmed(int signal) {
+    (void)signal;
+    _exit(0);
+}
 
 int main(int argc, char **argv) {
     const char *mode = argv[1];
@@ -26,9 +33,15 @@ int main(int argc, char **argv) {
     MPI_Comm_set_errhandler(local, MPI_ERRORS_RETURN);
     MPI_Comm_set_errhandler(inter, MPI_ERRORS_RETURN);
     int root = side == 1 ? 0 : rank == 0 ? MPI_ROOT : MPI_PROC_NULL;
-    if (rank == victim)
+    int late = argc > 3, first = late && side == victim / 2;
+    if (rank == victim && late) {
+        signal(SIGALRM, alarmed);
+        ualarm(200000, 0);
+    } else if (rank == victim) {
         _exit(0);
-    MPI_Recv(mine, 1, MPI_INT, victim, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    }
+    if (!first)
+        MPI_Recv(mine, 1, MPI_INT, victim, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     if (is(mode, "dup")) {
         code = MPI_Comm_dup(inter, &other);
     } else if (is(mode, "merge")) {
