@@ -110,6 +110,26 @@ fn a_rank_sends_to_itself() {
     .unwrap();
 }
 
+/// The fifth collective sets the group's meeting up, and its first member may be done before the others have found that.
+/// (They were told that it had given up.)
+#[test]
+fn the_first_member_drops_its_group_after_its_last_collective() {
+    newmad::run_ranks(2, |session| {
+        let group = session.world().unwrap();
+        group.set_algorithm("bcast", "binomial").unwrap();
+        for _ in 0..4 {
+            group.barrier().wait().unwrap();
+        }
+        if session.rank() == 1 {
+            marcel::sleep(std::time::Duration::from_millis(20));
+        }
+        let mut data = [session.rank() + 5];
+        group.bcast(0, &mut data).wait().unwrap();
+        assert_eq!(data, [5]);
+    })
+    .unwrap();
+}
+
 #[test]
 fn the_wait_of_one_rank_carries_on_the_messages_of_all() {
     // Rank 0 computes and never calls; the message from 1 to 0 is delivered into its buffer by the sender.

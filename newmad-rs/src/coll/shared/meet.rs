@@ -68,8 +68,9 @@ impl Group {
             Some((_, meeting)) => Some(meeting),
             None => meetings.find(number[0]),
         };
-        // The first member has given up, and tells the others.
-        let meeting = found.ok_or(Error::Revoked { by: Some(self.members()[0]), gone: false })?;
+        // The first member has dropped the group, so that this collective, which goes by messages, is the last; or it has given
+        // up, and tells the others.
+        let Some(meeting) = found else { return Ok(Stage::Off) };
         self.meets_at(meeting, self.rank() == 0);
         Ok(Stage::Met)
     }

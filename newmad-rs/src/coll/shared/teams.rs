@@ -100,8 +100,8 @@ impl Group {
         }
         let leader = leaders[team as usize] as usize;
         let found = made.map(|(_, meeting)| meeting).or_else(|| meetings.find(offers[leader][0]));
-        let given_up = Error::Revoked { by: Some(self.members()[leader]), gone: false };
-        let meeting = found.ok_or(given_up)?;
+        // As in `agree_on_meeting`.
+        let Some(meeting) = found else { return Ok(Stage::Off) };
         let leaders = group.map(Group::kept);
         if let Some(leaders) = &leaders {
             let hearer: Arc<dyn Hears> = leaders.clone();

@@ -27,7 +27,8 @@ pub(super) struct Large {
     outgoing: Option<Outgoing>,
     head: [u8; LONG],
     head_got: usize,
-    gone: Option<Cause>,
+    /// It has ended, whatever the small track says.
+    pub(super) gone: Option<Cause>,
 }
 
 impl Large {
@@ -70,7 +71,14 @@ impl Large {
                 libc::iovec { iov_base: piece.as_ptr().cast_mut().cast(), iov_len: piece.len() },
             ];
             // SAFETY: our own memory and a span, both readable.
-            let Sent::Some(sent) = (unsafe { send_parts(socket, &mut parts) }) else { break };
+            let sent = match unsafe { send_parts(socket, &mut parts) } {
+                Sent::Some(sent) => sent,
+                Sent::Nothing => break,
+                Sent::Broken => {
+                    self.gone.get_or_insert(Cause::Broken(libc::EPIPE));
+                    break;
+                }
+            };
             let of_head = sent.min(head.len());
             let of_data = sent - of_head;
             outgoing.header_sent += of_head;

@@ -103,7 +103,11 @@ impl Driver for Tcp {
     #[inline]
     fn peek_small(&mut self, from: u32) -> Peek {
         let Some(peer) = self.peer(from) else { return Peek::Empty };
-        peer.small.peek()
+        match (peer.small.peek(), peer.large.gone) {
+            // In the middle of a piece, where no protocol looks at the large track. (The small one may live on: both sides waited for ever.)
+            (Peek::Empty, Some(cause)) => Peek::Gone(cause),
+            (peek, _) => peek,
+        }
     }
 
     #[inline]

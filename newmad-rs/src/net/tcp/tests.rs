@@ -38,6 +38,44 @@ fn an_end_that_comes_with_the_last_packet_is_seen() {
     assert!(matches!(tcp.peek_small(2), Peek::Empty));
 }
 
+/// The large track ends alone, in the middle of a piece that is received, or sent: the gate has ended, after what the small track
+/// has said.
+#[test]
+fn an_end_in_the_middle_of_a_piece_is_seen() {
+    for sends in [false, true] {
+        let (peer, mut far, mut far_large) = gate();
+        let mut tcp = Tcp::new(Box::new([None, Some(peer)])).unwrap();
+        let (mut raw, mut room) = ([0; LONG], [0; 64]);
+        let piece = Header { payload: 1000, ..Header::new(Kind::Data) };
+        piece.encode(&mut raw);
+        far_large.write_all(&raw).unwrap();
+        far_large.write_all(&[1; 64]).unwrap();
+        let bye = Header::new(Kind::Bye);
+        bye.encode(&mut raw);
+        far.write_all(&raw[..bye.kind.header_len()]).unwrap();
+        tcp.begin();
+        assert!(matches!(tcp.peek_large(1), Peek::Packet(..)));
+        // SAFETY: a local of that length.
+        let read = unsafe { tcp.read_large(1, room.as_mut_ptr(), room.len()) };
+        assert_eq!(read, room.len());
+        drop(far_large);
+        tcp.begin();
+        if sends {
+            let data = vec![0; 1 << 20];
+            // SAFETY: as above.
+            let span = unsafe { Span::new(data.as_ptr(), data.len()) };
+            assert_eq!(tcp.post_large(1, &piece, span), 0);
+        } else {
+            // SAFETY: as above.
+            let read = unsafe { tcp.read_large(1, room.as_mut_ptr(), room.len()) };
+            assert_eq!(read, 0);
+        }
+        assert!(matches!(tcp.peek_small(1), Peek::Packet(..)), "sends: {sends}");
+        tcp.release(1);
+        assert!(matches!(tcp.peek_small(1), Peek::Gone(_)), "sends: {sends}");
+    }
+}
+
 /// The name of a connection's congestion control.
 fn congestion(socket: &OwnedFd) -> String {
     let mut name = [0u8; 16];
