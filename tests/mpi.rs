@@ -27,6 +27,13 @@ fn drivers() -> Vec<String> {
     drivers.split(',').map(str::to_owned).collect()
 }
 
+/// A program in which something fails, compiled.
+fn faulty(name: &str) -> String {
+    let source = Path::new(PROGRAMS).join("faults").join(name).with_extension("c");
+    let binary = compile(&prefix().join("bin/mpicc"), &source, "madmpi");
+    binary.to_str().expect("a path in UTF-8").to_owned()
+}
+
 #[test]
 fn programs_print_what_mpi_says() {
     for driver in drivers() {
@@ -236,9 +243,7 @@ fn a_limit_on_the_size_of_files_is_named() {
 /// What happens when a process does not come to its end in order: the others are told, or the launcher names it.
 #[test]
 fn who_ends_out_of_order_is_named_and_nobody_hangs() {
-    let source = Path::new(PROGRAMS).join("faults/ends.c");
-    let binary = compile(&prefix().join("bin/mpicc"), &source, "madmpi");
-    let binary = binary.to_string_lossy();
+    let binary = faulty("ends");
     let gone = "told: it is gone\n";
     // How, its exit status, what rank 0 says, what the job says of it.
     for (mode, status, told, said) in [
@@ -274,9 +279,7 @@ fn who_ends_out_of_order_is_named_and_nobody_hangs() {
 /// A process ends inside an epoch of a window: the others' calls fail in time, with each synchronisation.
 #[test]
 fn a_process_that_ends_inside_an_epoch_is_an_error_of_the_others() {
-    let source = Path::new(PROGRAMS).join("faults/win_ends.c");
-    let binary = compile(&prefix().join("bin/mpicc"), &source, "madmpi");
-    let binary = binary.to_string_lossy();
+    let binary = faulty("win_ends");
     let modes = [
         "fence",
         "start",
@@ -332,9 +335,7 @@ fn a_process_that_ends_inside_an_epoch_is_an_error_of_the_others() {
 /// A process of two sides ends: those of both are told, also where they wait for one that lives.
 #[test]
 fn a_process_that_ends_is_an_error_on_both_sides() {
-    let source = Path::new(PROGRAMS).join("faults/inter_ends.c");
-    let binary = compile(&prefix().join("bin/mpicc"), &source, "madmpi");
-    let binary = binary.to_string_lossy();
+    let binary = faulty("inter_ends");
     // The process that ends, and the one that has nothing to do beside the root. Late: it ends inside the call.
     let calls = [
         ("dup", "1", None),
@@ -379,9 +380,7 @@ fn a_process_that_ends_is_an_error_on_both_sides() {
 /// and the file can be closed.
 #[test]
 fn a_process_that_ends_inside_an_access_to_a_file_is_an_error_of_the_others() {
-    let source = Path::new(PROGRAMS).join("faults/file_ends.c");
-    let binary = compile(&prefix().join("bin/mpicc"), &source, "madmpi");
-    let binary = binary.to_string_lossy();
+    let binary = faulty("file_ends");
     let modes = ["open", "before", "inside", "request", "split", "ordered", "view", "close"];
     for driver in ["shm", "tcp"] {
         for mode in modes {
@@ -416,9 +415,7 @@ fn a_process_that_ends_inside_an_access_to_a_file_is_an_error_of_the_others() {
 /// With `NMAD_CHECK=1` members that call different collectives hear of it, instead of waiting for ever.
 #[test]
 fn members_that_call_different_collectives_are_named() {
-    let source = Path::new(PROGRAMS).join("faults/mismatch.c");
-    let binary = compile(&prefix().join("bin/mpicc"), &source, "madmpi");
-    let binary = binary.to_string_lossy();
+    let binary = faulty("mismatch");
     for mode in ["function", "root", "later"] {
         let mut command = common::mad(&["run", "-n", "2", &binary, mode]);
         command.env("NMAD_CHECK", "1");
