@@ -31,6 +31,10 @@ pub(crate) struct Exchange {
 }
 
 impl Exchange {
+    pub(super) fn new(comm: &Ref<Comm>, receives: Vec<Message>, sends: Vec<Message>) -> Exchange {
+        Exchange { comm: comm.clone(), series: None, receives, sends, full_length: false }
+    }
+
     /// # Errors
     /// The communicator is revoked; a message cannot be submitted.
     pub(super) fn start(&self) -> Result<Arc<dyn Operation>, Fault> {

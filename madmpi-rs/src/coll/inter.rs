@@ -101,24 +101,12 @@ pub(super) fn barrier(comm: &Ref<Comm>) -> Result<Plan, Fault> {
 }
 
 fn exchange(comm: &Ref<Comm>, receives: Vec<Message>, sends: Vec<Message>) -> Plan {
-    Plan::Exchange(Exchange {
-        comm: comm.clone(),
-        series: None,
-        receives,
-        sends,
-        full_length: false,
-    })
+    Plan::Exchange(Exchange::new(comm, receives, sends))
 }
 
 /// An exchange with the other side's leader or root, which sends nothing when it has given up.
 fn exchange_of_leaders(comm: &Ref<Comm>, receives: Vec<Message>, sends: Vec<Message>) -> Plan {
-    Plan::Exchange(Exchange {
-        comm: comm.clone(),
-        series: None,
-        receives,
-        sends,
-        full_length: true,
-    })
+    Plan::Exchange(Exchange { full_length: true, ..Exchange::new(comm, receives, sends) })
 }
 
 pub(super) fn bcast(comm: &Ref<Comm>, buffer: Choice, root: c_int) -> Result<Plan, Fault> {

@@ -47,11 +47,5 @@ pub(crate) fn neighbours(comm: &Ref<Comm>, send: Layout, recv: Layout) -> Result
     let arriving = |index: u32| if grid { index } else { 0 };
     let sends = messages(comm, &destinations, send.blocks(destinations.len() as u32)?, leaving)?;
     let receives = messages(comm, &sources, recv.blocks(sources.len() as u32)?, arriving)?;
-    Ok(Plan::Exchange(Exchange {
-        comm: comm.clone(),
-        series: None,
-        receives,
-        sends,
-        full_length: false,
-    }))
+    Ok(Plan::Exchange(Exchange::new(comm, receives, sends)))
 }

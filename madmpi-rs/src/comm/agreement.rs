@@ -79,19 +79,23 @@ impl<'a> Agreement<'a> {
         !self.second && self.local.rank() == self.leader
     }
 
-    /// Sends this leader's words to the other side, and gives its leader's words to all of this side. A leader that has a fault
-    /// instead tells the other leader, which waits for it.
-    fn across(&self, words: Result<&[u64], Fault>) -> Result<Vec<u64>, Fault> {
+    /// Ends a round: sends this leader's words to the other side, if there is one, and gives its leader's words to all of this
+    /// side. `here`: how the round has ended on this side. If it has failed, the leader tells the other one, which waits for it.
+    fn across(&self, here: Result<(), newmad::Error>, words: &[u64]) -> Result<Vec<u64>, Fault> {
+        let here = here.map_err(Fault::from);
+        if !self.two {
+            return here.map(|()| Vec::new());
+        }
         let theirs = match &self.bridge {
             Some(bridge) if self.local.rank() == self.leader => {
-                let theirs = match words {
-                    Ok(words) => bridge.exchange(words),
+                let theirs = match here {
+                    Ok(()) => bridge.exchange(words),
                     Err(fault) => Err(bridge.decline(fault)),
                 };
                 self.crossed.set(theirs.is_ok());
                 theirs
             }
-            _ => words.map(|_| Vec::new()),
+            _ => here.map(|()| Vec::new()),
         };
         self.share(theirs)
     }
@@ -128,14 +132,10 @@ impl<'a> Agreement<'a> {
 
     /// Distributes the words of the first side's leader to all.
     fn bcast(&self, words: &mut [u64]) -> Result<(), Fault> {
-        let done = self.local.bcast(self.leader, &mut *words).wait().map(drop);
-        if !self.two {
-            done?;
-        } else {
-            let theirs = self.across(done.map(|()| &*words).map_err(Fault::from))?;
-            if self.second && theirs.len() == words.len() {
-                words.copy_from_slice(&theirs);
-            }
+        let here = self.local.bcast(self.leader, &mut *words).wait().map(drop);
+        let theirs = self.across(here, words)?;
+        if self.second && theirs.len() == words.len() {
+            words.copy_from_slice(&theirs);
         }
         Ok(())
     }
@@ -143,13 +143,9 @@ impl<'a> Agreement<'a> {
     /// Whether any process says so.
     pub(crate) fn any(&self, own: bool) -> Result<bool, Fault> {
         let mut says = [u64::from(own)];
-        let done = self.local.allreduce(&mut says, &Op::max()).wait().map(drop);
-        if !self.two {
-            done?;
-            return Ok(says[0] != 0);
-        }
+        let here = self.local.allreduce(&mut says, &Op::max()).wait().map(drop);
         // Both sides exchange, even if one knows the answer already.
-        let there = self.across(done.map(|()| &says[..]).map_err(Fault::from))?;
+        let there = self.across(here, &says)?;
         Ok(says[0] != 0 || there.first().is_some_and(|&says| says != 0))
     }
 
@@ -161,14 +157,10 @@ impl<'a> Agreement<'a> {
         &self,
         own: [u64; N],
     ) -> Result<[Vec<[u64; N]>; 2], Fault> {
-        let mut here = vec![[0; N]; self.local.size() as usize];
-        let done = self.local.allgather(&[own], &mut here).wait().map(drop);
-        if !self.two {
-            done?;
-            return Ok([here, Vec::new()]);
-        }
-        let there = self.across(done.map(|()| here.as_flattened()).map_err(Fault::from))?;
-        Ok([here, there.chunks_exact(N).filter_map(|words| words.try_into().ok()).collect()])
+        let mut ours = vec![[0; N]; self.local.size() as usize];
+        let here = self.local.allgather(&[own], &mut ours).wait().map(drop);
+        let there = self.across(here, ours.as_flattened())?;
+        Ok([ours, there.chunks_exact(N).filter_map(|words| words.try_into().ok()).collect()])
     }
 
     /// Agrees on a context for a communicator of all processes.

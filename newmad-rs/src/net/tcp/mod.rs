@@ -103,10 +103,11 @@ impl Driver for Tcp {
     #[inline]
     fn peek_small(&mut self, from: u32) -> Peek {
         let Some(peer) = self.peer(from) else { return Peek::Empty };
-        match (peer.small.peek(), peer.large.gone) {
-            // In the middle of a piece, where no protocol looks at the large track. (The small one may live on: both sides waited for ever.)
-            (Peek::Empty, Some(cause)) => Peek::Gone(cause),
-            (peek, _) => peek,
+        match peer.small.peek() {
+            // In the middle of a piece the protocol does not look at the large track. (Where that alone ended, both sides waited
+            // for ever.)
+            Peek::Empty => peer.large.gone.map_or(Peek::Empty, Peek::Gone),
+            peek => peek,
         }
     }
 
