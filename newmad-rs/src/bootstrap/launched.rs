@@ -112,7 +112,7 @@ impl Launched {
         let texts = (0..readable)
             .map(|rank| self.boot.card_of(rank, deadline))
             .collect::<Result<Vec<String>, Error>>()?;
-        self.boot.fence(deadline)?;
+        self.boot.last_fence(deadline)?;
         self.boot.finish()?;
         Ok(texts)
     }

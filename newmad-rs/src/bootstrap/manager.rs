@@ -29,6 +29,12 @@ pub(crate) trait Bootstrap: Send {
     /// all have come to it, but some (Hydra's PMI-2) what is got afterwards.
     fn fence(&mut self, deadline: Instant) -> Result<(), Error>;
 
+    /// A fence after which this process may finish: what it has put can be got by those that have not done so yet.
+    /// Either all have come to it, or the process manager keeps what its processes have put.
+    fn last_fence(&mut self, deadline: Instant) -> Result<(), Error> {
+        self.fence(deadline)
+    }
+
     /// The value that rank `owner` has put.
     fn get(&mut self, owner: u32, key: &str, deadline: Instant) -> Result<String, Error>;
 

@@ -1,6 +1,6 @@
 //! The clients against the process managers of others: real processes of this very test binary.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -40,6 +40,7 @@ fn child() {
             }
             // A fence may be gone to again.
             boot.fence(soon()).unwrap();
+            boot.last_fence(soon()).unwrap();
             boot.finish().unwrap();
             println!("rank {rank} of {size} has all cards");
         }
@@ -58,10 +59,20 @@ fn child() {
             let missing =
                 boot.get(0, "no-rank-has-put-this", sys::deadline(Duration::from_secs(1)));
             println!("rank {rank} was told: {}", missing.unwrap_err());
-            boot.fence(soon()).unwrap();
+            boot.last_fence(soon()).unwrap();
             boot.finish().unwrap();
         }
-        other => panic!("unknown scenario {other}"),
+        // The scenario goes on with the path of a file, which the last rank makes.
+        last => {
+            let came = Path::new(last.strip_prefix("last ").expect("a known scenario"));
+            if rank == size - 1 {
+                std::thread::sleep(Duration::from_millis(500));
+                std::fs::write(came, "").unwrap();
+            }
+            boot.last_fence(soon()).unwrap();
+            assert!(came.exists(), "rank {rank} went before the last one had come");
+            boot.finish().unwrap();
+        }
     }
 }
 
@@ -95,6 +106,14 @@ fn what_nobody_has_put_is_an_error(manager: Option<Command>, protocol: &str) {
     assert!(ended.text.contains("rank 1 was told"), "{ended:#?}");
 }
 
+fn nobody_goes_before_all_have_come(manager: Option<Command>, protocol: &str) {
+    let Some(manager) = manager else { return };
+    let came = std::env::temp_dir().join(format!("newmad-last-{}", std::process::id()));
+    let ended = run(manager, protocol, &format!("last {}", came.display()));
+    let _ = std::fs::remove_file(&came);
+    assert_eq!(ended.code, Some(0), "{ended:#?}");
+}
+
 #[test]
 fn hydra_by_version_1() {
     everybody_gets_everybodys_card(managers::hydra(4), "pmi1", 4);
@@ -124,6 +143,7 @@ fn prrte_by_pmix_with_the_systems_library() {
 #[test]
 fn prrte_by_pmix() {
     everybody_gets_everybodys_card(managers::prrte(4), "pmix", 4);
+    nobody_goes_before_all_have_come(managers::prrte(4), "pmix");
     nobody_waits_for_ever(managers::prrte(2), "pmix");
     what_nobody_has_put_is_an_error(managers::prrte(2), "pmix");
 }
@@ -149,6 +169,7 @@ fn slurm_by_version_2() {
 fn slurm_by_pmix() {
     everybody_gets_everybodys_card(managers::slurm(4, "pmix"), "pmix", 4);
     everybody_gets_everybodys_card(two_nodes("pmix"), "pmix", 4);
+    nobody_goes_before_all_have_come(two_nodes("pmix"), "pmix");
     nobody_waits_for_ever(managers::slurm(2, "pmix"), "pmix");
     what_nobody_has_put_is_an_error(managers::slurm(2, "pmix"), "pmix");
 }

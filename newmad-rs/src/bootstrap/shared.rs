@@ -49,6 +49,10 @@ impl Bootstrap for Shared {
         self.0.lock().fence(deadline)
     }
 
+    fn last_fence(&mut self, deadline: Instant) -> Result<(), Error> {
+        self.0.lock().last_fence(deadline)
+    }
+
     fn get(&mut self, owner: u32, key: &str, deadline: Instant) -> Result<String, Error> {
         self.0.lock().get(owner, key, deadline)
     }

@@ -29,7 +29,10 @@ pub(super) const JOB_SIZE: &str = "pmix.job.size";
 pub(super) const PROGRAM: &str = "pmix.appnum";
 /// `PMIX_UNIV_SIZE`.
 pub(super) const UNIVERSE: &str = "pmix.univ.size";
-/// `PMIX_STRING` and `PMIX_UINT32`.
+/// `PMIX_COLLECT_DATA`: a fence brings what was put to the servers of all machines.
+pub(super) const COLLECT: &CStr = c"pmix.collect";
+/// `PMIX_BOOL`, `PMIX_STRING` and `PMIX_UINT32`.
+pub(super) const BOOL: u16 = 1;
 pub(super) const STRING: u16 = 3;
 pub(super) const UINT32: u16 = 14;
 
@@ -56,8 +59,35 @@ pub(super) struct Value {
     pub(super) data: Data,
 }
 
-/// `pmix_info_t`: only handed over as "none", so nothing has to be known of it.
-pub(super) type Info = c_void;
+const KEY: usize = 512;
+
+/// `pmix_info_t` that says yes: the name, flags, and a `pmix_value_t` without pointers.
+#[repr(C)]
+pub(super) struct Info {
+    key: [c_char; KEY],
+    flags: u32,
+    value: Yes,
+}
+
+#[repr(C)]
+struct Yes {
+    kind: u16,
+    data: Flag,
+}
+
+#[repr(C)]
+union Flag {
+    flag: bool,
+    all: [u64; 3],
+}
+
+impl Info {
+    pub(super) fn yes(name: &CStr) -> Info {
+        let mut key = [0; KEY];
+        key.iter_mut().zip(name.to_bytes()).for_each(|(to, &from)| *to = from as c_char);
+        Info { key, flags: 0, value: Yes { kind: BOOL, data: Flag { flag: true } } }
+    }
+}
 
 /// `pmix_app_t`: a program that is to be started. Lists end with a null pointer.
 #[repr(C)]
@@ -198,12 +228,14 @@ mod tests {
             #include <stdio.h>
             #include <pmix.h>
             int main(void) {
-                printf("%zu %zu %zu %zu %zu %d %d %u %d %d %d %s %zu %zu %zu %s %s",
+                printf("%zu %zu %zu %zu %zu %d %d %u %d %d %d %s %zu %zu %zu %s %s %zu %zu %zu %s %d",
                     sizeof(pmix_proc_t), offsetof(pmix_proc_t, rank),
                     sizeof(pmix_value_t), offsetof(pmix_value_t, data), sizeof(((pmix_value_t *)0)->type),
                     PMIX_SUCCESS, PMIX_OPERATION_SUCCEEDED, (unsigned)(PMIX_RANK_WILDCARD), PMIX_GLOBAL,
                     PMIX_STRING, PMIX_UINT32, PMIX_JOB_SIZE,
-                    sizeof(pmix_app_t), offsetof(pmix_app_t, cwd), offsetof(pmix_app_t, ninfo), PMIX_APPNUM, PMIX_UNIV_SIZE);
+                    sizeof(pmix_app_t), offsetof(pmix_app_t, cwd), offsetof(pmix_app_t, ninfo), PMIX_APPNUM, PMIX_UNIV_SIZE,
+                    sizeof(pmix_info_t), offsetof(pmix_info_t, flags), offsetof(pmix_info_t, value.data), PMIX_COLLECT_DATA,
+                    PMIX_BOOL);
                 return 0;
             }"#,
         )
@@ -219,7 +251,7 @@ mod tests {
         let printed = Command::new(&program).output().unwrap();
         std::fs::remove_dir_all(&dir).unwrap();
         let ours = format!(
-            "{} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}",
+            "{} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {} {}",
             size_of::<Proc>(),
             offset_of!(Proc, rank),
             size_of::<Value>(),
@@ -236,7 +268,12 @@ mod tests {
             offset_of!(App, folder),
             offset_of!(App, infos),
             PROGRAM,
-            UNIVERSE
+            UNIVERSE,
+            size_of::<Info>(),
+            offset_of!(Info, flags),
+            offset_of!(Info, value) + offset_of!(Yes, data),
+            COLLECT.to_str().unwrap(),
+            BOOL
         );
         assert_eq!(String::from_utf8_lossy(&printed.stdout), ours);
     }

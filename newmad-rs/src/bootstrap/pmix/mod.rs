@@ -1,8 +1,10 @@
 //! A client of PMIx, which PRRTE (`prterun`, Open MPI's `mpirun`) and Slurm speak, through its library.
 //!
 //! A process is started with `PMIX_NAMESPACE` and `PMIX_RANK` in its environment. The library connects it with a server
-//! on its machine by a thread of its own. Nothing is collected at the fence: a card is fetched from the server
-//! of its owner when it is asked for.
+//! on its machine by a thread of its own. Nothing is collected at a fence: a card is fetched from the server of its owner
+//! when it is asked for, which waits until it is there. The last fence collects: Slurm (22.05, without `TreeWidth` in its
+//! configuration) lets the processes of a machine through one that does not as soon as these have come, and with the last
+//! process of a machine goes its server.
 //!
 //! The calls that wait for others are the library's non-blocking ones, with a wait of ours: so they end in time when
 //! another process never comes. The callback of a call that was given up still finds its [`Reply`], which both own.
@@ -18,7 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, PoisonError};
 use std::time::Instant;
 
-use self::library::{ALL_RANKS, Data, NSPACE, Proc, Value};
+use self::library::{ALL_RANKS, Data, Info, NSPACE, Proc, Value};
 use super::manager::Bootstrap;
 use super::spawn::Spawner;
 use super::wire::{LONGEST, MOST, variable};
@@ -49,6 +51,7 @@ pub(super) fn is_offered() -> Result<bool, Error> {
 struct Reply {
     proc: Proc,
     key: CString,
+    info: Option<Info>,
     come: KernelMutex<Option<(c_int, Option<Answer>)>>,
     changed: Condvar,
 }
@@ -63,8 +66,8 @@ enum Answer {
 }
 
 impl Reply {
-    fn about(proc: Proc, key: CString) -> Arc<Reply> {
-        Arc::new(Reply { proc, key, come: KernelMutex::new(None), changed: Condvar::new() })
+    fn about(proc: Proc, key: CString, info: Option<Info>) -> Arc<Reply> {
+        Arc::new(Reply { proc, key, info, come: KernelMutex::new(None), changed: Condvar::new() })
     }
 
     /// The callback's half, as the pointer that the library keeps for it. If the library never calls back it is lost:
@@ -188,9 +191,31 @@ impl Pmix {
         ))
     }
 
+    /// A fence of all processes of the job.
+    fn fence_with(&self, info: Option<Info>, deadline: Instant) -> Result<(), Error> {
+        // SAFETY: takes nothing.
+        let status = aside(|| unsafe { (self.library.commit)() })?;
+        self.check(status, "publishing what was put")?;
+        let doing = "waiting for the others";
+        let all = Proc { nspace: self.nspace, rank: ALL_RANKS };
+        let reply = Reply::about(all, CString::default(), info);
+        let status = aside(|| {
+            let (all, theirs, infos) = (&reply.proc, reply.theirs(), reply.info.as_slice());
+            let first = if infos.is_empty() { std::ptr::null() } else { infos.as_ptr() };
+            // SAFETY: processes and wishes are in the reply, of which the callback has its half.
+            unsafe { (self.library.fence)(all, 1, first, infos.len(), fenced, theirs) }
+        })?;
+        if status != library::DONE {
+            self.check(status, doing)?;
+            let (status, _) = reply.wait(deadline).ok_or_else(|| Pmix::late(doing))?;
+            self.check(status, doing)?;
+        }
+        Ok(())
+    }
+
     fn fetch(&self, rank: u32, key: &str, deadline: Instant) -> Result<Answer, Error> {
         let doing = format!("getting {key}");
-        let reply = Reply::about(Proc { nspace: self.nspace, rank }, text(key)?);
+        let reply = Reply::about(Proc { nspace: self.nspace, rank }, text(key)?, None);
         let status = aside(|| {
             let (proc, key, theirs) = (&reply.proc, reply.key.as_ptr(), reply.theirs());
             // SAFETY: process and key are in the reply, of which the callback has its half.
@@ -229,22 +254,11 @@ impl Bootstrap for Pmix {
     }
 
     fn fence(&mut self, deadline: Instant) -> Result<(), Error> {
-        // SAFETY: takes nothing.
-        let status = aside(|| unsafe { (self.library.commit)() })?;
-        self.check(status, "publishing what was put")?;
-        let doing = "waiting for the others";
-        let reply = Reply::about(Proc { nspace: self.nspace, rank: ALL_RANKS }, CString::default());
-        let status = aside(|| {
-            let (all, theirs) = (&reply.proc, reply.theirs());
-            // SAFETY: the set of processes is in the reply, of which the callback has its half.
-            unsafe { (self.library.fence)(all, 1, std::ptr::null(), 0, fenced, theirs) }
-        })?;
-        if status != library::DONE {
-            self.check(status, doing)?;
-            let (status, _) = reply.wait(deadline).ok_or_else(|| Pmix::late(doing))?;
-            self.check(status, doing)?;
-        }
-        Ok(())
+        self.fence_with(None, deadline)
+    }
+
+    fn last_fence(&mut self, deadline: Instant) -> Result<(), Error> {
+        self.fence_with(Some(Info::yes(library::COLLECT)), deadline)
     }
 
     fn get(&mut self, owner: u32, key: &str, deadline: Instant) -> Result<String, Error> {

@@ -95,7 +95,8 @@ impl Spawner for Pmix {
     ) -> Result<String, Error> {
         let doing = "starting processes";
         let request = Arc::new(Request::new(commands, note)?);
-        let reply = Reply::about(Proc { nspace: [0; NSPACE], rank: ALL_RANKS }, CString::default());
+        let nobody = Proc { nspace: [0; NSPACE], rank: ALL_RANKS };
+        let reply = Reply::about(nobody, CString::default(), None);
         let status = aside(|| {
             let (apps, count, theirs) = (request.apps.as_ptr(), request.apps.len(), reply.theirs());
             // SAFETY: the programs are in the request; it lives until the callback, or for ever (below).
