@@ -10,7 +10,8 @@
 //!
 //! Ranks whose pieces are long, or lie apart from the others', access the file by themselves: all know the bounds of all,
 //! or know that all views have long pieces, and then exchange nothing. So do ranks that all have the file's pages in memory:
-//! a copy there is what an aggregator would do, without the messages.
+//! a copy there is what an aggregator would do, without the messages. And where the pieces are few and far apart: the rounds
+//! would go through what lies between them.
 //!
 //! # Errors
 //! Of ranks that access the file by themselves each learns of its own part. In two phases a rank whose arguments are wrong
@@ -36,6 +37,9 @@ use crate::error::Fault;
 const PAGE: u64 = 4096;
 /// A read of an aggregator goes on over gaps up to this length.
 const GAP: u64 = 64 << 10;
+
+/// A round in which only one of so many bytes is data is not worth its messages.
+const THIN: u64 = 4096;
 
 /// The part of a rank in a collective access.
 pub(super) struct Part<'a> {
@@ -79,6 +83,12 @@ impl Domains {
 
     fn rounds(&self) -> u64 {
         self.each.div_ceil(self.buffer)
+    }
+
+    /// Whether the rounds would have next to nothing to do, with so many bytes of data.
+    fn are_empty(&self, data: u64) -> bool {
+        let rounds = self.rounds();
+        rounds > 1 && data / (self.buffer / THIN) < rounds
     }
 
     /// The rank of an aggregator.
@@ -147,9 +157,11 @@ pub(super) fn access(part: &Part<'_>, bytes: Result<Buffer<'_>, Fault>) -> Resul
     };
     let all: Vec<Summary> = all.iter().map(of).collect();
     let hints = &part.hints;
-    let done = match aggregate(&all, part.writes, hints) {
-        Some((begin, end)) if !part.atomic => {
-            let domains = Domains::new(begin, end, all.len() as u64, hints);
+    let bounds = aggregate(&all, part.writes, hints).filter(|_| !part.atomic);
+    let domains = bounds.map(|(begin, end)| Domains::new(begin, end, all.len() as u64, hints));
+    let sum = all.iter().map(|part| part.len).fold(0, u64::saturating_add);
+    let done = match domains.filter(|domains| !domains.are_empty(sum)) {
+        Some(domains) => {
             let (done, failed) = part.by_aggregators(&exchange, &domains, bytes)?;
             let classes =
                 exchange.gather([failed.as_ref().map_or(0, |fault| fault.class as u64)])?;

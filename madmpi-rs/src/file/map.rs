@@ -6,8 +6,8 @@
 //!   data       01  234          56  789          ...               position in the data, in bytes
 //! ```
 //! The file type is a tile; its runs are kept as strips with the number of data bytes before each. So the place of a
-//! position, and the position of a place, are found by a division and a search. A map is as large as the flat
-//! description of its type.
+//! position, and the position of a place, are found by a division and a search. A strip is the innermost loop of a type: a map
+//! of nested loops has as many as the outer ones have passes.
 
 use super::errors::beyond;
 use crate::abi::*;

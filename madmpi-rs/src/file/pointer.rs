@@ -141,24 +141,19 @@ impl File {
         }
     }
 
+    /// `from_pointer`: where it begins is not known yet.
     fn new_view(
-        &self,
+        from_pointer: bool,
         disp: MPI_Offset,
         etype: MPI_Datatype,
         filetype: MPI_Datatype,
         representation: &[u8],
     ) -> Result<View, Fault> {
-        let disp = match disp {
-            MPI_DISPLACEMENT_CURRENT if self.amode & MPI_MODE_SEQUENTIAL != 0 => {
-                let view = self.view();
-                view.place(self.shared.add(0)?)? as u64
-            }
-            _ => u64::try_from(disp).map_err(|_| {
-                let why =
-                    "it is not negative, nor MPI_DISPLACEMENT_CURRENT without MPI_MODE_SEQUENTIAL";
-                Fault::argument(MPI_ERR_ARG, "disp", disp, why)
-            })?,
-        };
+        let disp = u64::try_from(if from_pointer { 0 } else { disp }).map_err(|_| {
+            let why =
+                "it is not negative, nor MPI_DISPLACEMENT_CURRENT without MPI_MODE_SEQUENTIAL";
+            Fault::argument(MPI_ERR_ARG, "disp", disp, why)
+        })?;
         let representation = Representation::named(representation)?;
         View::new(disp, datatype::get(etype)?, datatype::get(filetype)?, representation)
     }
@@ -174,23 +169,36 @@ impl File {
         representation: &[u8],
         info: MPI_Info,
     ) -> Result<(), Fault> {
-        let view = self.new_view(disp, etype, filetype, representation);
+        let from_pointer =
+            disp == MPI_DISPLACEMENT_CURRENT && self.amode & MPI_MODE_SEQUENTIAL != 0;
+        let view = File::new_view(from_pointer, disp, etype, filetype, representation);
         let mut hints = self.hints();
         let view = hints.take(info).and(view);
         let name = representation
             .iter()
             .fold(5381u64, |sum, &byte| sum.wrapping_mul(33).wrapping_add(byte.into()));
         let said = view.as_ref().map(|view| {
-            let mut words = [0; WORDS + 3];
+            let mut words = [0; WORDS + 4];
             words[..WORDS].copy_from_slice(&hints.words());
-            words[WORDS..].copy_from_slice(&[view.unit, name, view.long.into()]);
+            words[WORDS..].copy_from_slice(&[
+                view.unit,
+                name,
+                from_pointer.into(),
+                view.long.into(),
+            ]);
             words
         });
         let all = agree(&self.comm, said.map_err(Fault::clone))?;
-        check_same("etype's extent", all.iter().map(|&[.., unit, _, _]| unit))?;
-        check_same("datarep", all.iter().map(|&[.., name, _]| name))?;
+        check_same("etype's extent", all.iter().map(|&[.., unit, _, _, _]| unit))?;
+        check_same("datarep", all.iter().map(|&[.., name, _, _]| name))?;
+        check_same("disp", all.iter().map(|&[.., from_pointer, _]| from_pointer))?;
         let long = all.iter().all(|&[.., long]| long != 0);
-        let view = View { long, ..view? };
+        let mut view = View { long, ..view? };
+        if from_pointer {
+            // All are here, so nobody moves it any more.
+            let here = || self.view().place(self.shared.add(0)?);
+            view.disp = from_first(&self.comm, here)? as u64;
+        }
         self.settings().hints = Hints::of(std::array::from_fn(|index| all[0][index]));
         *self.pointer.lock() = 0;
         *self.view.lock() = Arc::new(view);

@@ -33,7 +33,7 @@ pub(crate) type ConvertLarge = unsafe extern "C" fn(
 /// A function of the program that converts elements.
 #[derive(Clone, Copy)]
 pub(crate) enum Conversion {
-    /// `MPI_CONVERSION_FN_NULL`: elements look as in memory.
+    /// `MPI_CONVERSION_FN_NULL`: elements go as they are in memory.
     None,
     Small(Convert),
     Large(ConvertLarge),
@@ -67,7 +67,7 @@ impl Conversion {
         let extra = std::ptr::with_exposed_provenance_mut(extra);
         let file = file.cast();
         let code = match self {
-            Conversion::None => MPI_SUCCESS,
+            Conversion::None => return Err(Fault::new(MPI_ERR_INTERN, "nothing converts")),
             Conversion::Small(convert) => {
                 let count = c_int::try_from(count).map_err(|_| {
                     let why =
@@ -192,8 +192,14 @@ impl Registered {
         Ok(items)
     }
 
+    /// Whether one of its functions converts: then elements in the file have the sizes that the program says.
     pub(super) fn converts(&self) -> bool {
-        !matches!((self.read, self.write), (Conversion::None, Conversion::None))
+        self.converts_on(true) || self.converts_on(false)
+    }
+
+    /// Whether writes, or reads, convert.
+    pub(super) fn converts_on(&self, writes: bool) -> bool {
+        !matches!(if writes { self.write } else { self.read }, Conversion::None)
     }
 }
 

@@ -205,36 +205,56 @@ impl Representation {
         self.size(&elements.datatype)?.checked_mul(elements.count as u64).ok_or_else(beyond)
     }
 
-    /// Whether the bytes of the elements are those in memory.
-    fn is_native(&self) -> bool {
+    /// What of the program converts elements that are written, or read.
+    fn converter(&self, writes: bool) -> Option<&Registered> {
         match self {
-            Representation::Native | Representation::Internal => true,
-            Representation::External32 => false,
-            Representation::Registered(registered) => !registered.converts(),
+            Representation::Registered(registered) if registered.converts_on(writes) => {
+                Some(registered)
+            }
+            _ => None,
+        }
+    }
+
+    /// Room for the elements' bytes, on their way to the file or from it.
+    ///
+    /// # Errors
+    /// There is no memory; the program's sizes are not those in memory, and nothing converts.
+    fn bytes(&self, elements: &Elements, writes: bool) -> Result<Bytes, Fault> {
+        let converts =
+            matches!(self, Representation::External32) || self.converter(writes).is_some();
+        let len = self.len(elements)?;
+        if !converts && len != elements.len() as u64 {
+            let way = if writes { "written" } else { "read" };
+            let text = format!(
+                "elements have other sizes in the file, and no function converts what is {way}"
+            );
+            return Err(Fault::new(MPI_ERR_CONVERSION, text));
+        }
+        match elements.data()? {
+            Data::Whole(at, len) if !converts => Ok(Bytes::Row(at, len)),
+            _ => room(len as usize).map(Bytes::Copy),
         }
     }
 
     /// Room for the elements' bytes, which a read fills.
     ///
     /// # Errors
-    /// There is no memory.
+    /// There is no memory; the program's sizes are not those in memory, and it converts nothing that is read.
     pub(super) fn room(&self, elements: &Elements) -> Result<Bytes, Fault> {
-        match elements.data()? {
-            Data::Whole(at, len) if self.is_native() => Ok(Bytes::Row(at, len)),
-            _ => room(self.len(elements)? as usize).map(Bytes::Copy),
-        }
+        self.bytes(elements, false)
     }
 
     /// The bytes that a write brings to the file.
     ///
     /// # Errors
-    /// There is no memory; a value does not fit; the program's function has failed.
+    /// There is no memory; a value does not fit; the program's function has failed, or there is none and its sizes are not
+    /// those in memory.
     pub(super) fn outgoing(&self, elements: &Elements) -> Result<Bytes, Fault> {
-        let mut bytes = self.room(elements)?;
+        let mut bytes = self.bytes(elements, true)?;
         if let Bytes::Copy(copy) = &mut bytes {
-            match self {
-                Representation::External32 => external::pack(elements, copy)?,
-                Representation::Registered(registered) if registered.converts() => {
+            match (self, self.converter(true)) {
+                (Representation::External32, _) => external::pack(elements, copy)?,
+                (_, Some(registered)) => {
                     let (at, handle) = (elements.address(), elements.datatype.handle());
                     let (count, file) = (items_of(elements)?, copy.as_mut_ptr());
                     // SAFETY: elements of the program, and room for what the program says that their items have.
@@ -258,9 +278,9 @@ impl Representation {
     ) -> Result<usize, Fault> {
         let Bytes::Copy(copy) = bytes else { return Ok(len) };
         let came = &copy[..len];
-        match self {
-            Representation::External32 => Ok(external::unpack(elements, came)),
-            Representation::Registered(registered) if registered.converts() => {
+        match (self, self.converter(false)) {
+            (Representation::External32, _) => Ok(external::unpack(elements, came)),
+            (_, Some(registered)) => {
                 let items = registered.items_in(elements, len as u64)?;
                 let (at, file) = (elements.address(), copy.as_ptr().cast_mut());
                 // The program may have freed its handle since the call that began the read.
