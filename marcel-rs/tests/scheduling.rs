@@ -378,18 +378,24 @@ fn the_first_core_may_be_any_number() {
     assert!(run(&runtime, || marcel::current_vp().unwrap().cpu()).is_some());
 }
 
-/// In a process of its own, for the environment's sake.
+/// Whether this process has two nodes with two cores each; else the test runs in one that has.
+fn on_synthetic_machine(test: &str) -> bool {
+    const CHILD: &str = "MARCEL_TEST_BOUND";
+    if std::env::var_os(CHILD).is_some() {
+        return true;
+    }
+    let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+    child.args([test, "--exact", "--nocapture"]).env(CHILD, "1");
+    child.env("MARCEL_TOPOLOGY", "numa:2 core:2");
+    child.env_remove("MARCEL_NVP").env_remove("MARCEL_FIRSTCPU");
+    let output = child.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    false
+}
+
 #[test]
 fn bound_threads_stay_in_their_part_of_the_machine() {
-    const CHILD: &str = "MARCEL_TEST_BOUND";
-    if std::env::var_os(CHILD).is_none() {
-        let this = std::env::current_exe().unwrap();
-        let test = ["bound_threads_stay_in_their_part_of_the_machine", "--exact", "--nocapture"];
-        let mut child = std::process::Command::new(this);
-        child.args(test).env(CHILD, "1").env("MARCEL_TOPOLOGY", "numa:2 core:2");
-        child.env_remove("MARCEL_NVP").env_remove("MARCEL_FIRSTCPU");
-        let output = child.output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    if !on_synthetic_machine("bound_threads_stay_in_their_part_of_the_machine") {
         return;
     }
     let runtime = Runtime::builder().mode(Mode::Smp).build().unwrap();
@@ -418,6 +424,41 @@ fn bound_threads_stay_in_their_part_of_the_machine() {
     let elsewhere = Builder::new().bind("numa:1".parse().unwrap());
     let error = alone.run(|| elsewhere.spawn(|| ()).unwrap_err().to_string());
     assert!(error.contains("numa:1") && error.contains("MARCEL_NVP"), "{error}");
+}
+
+/// A virtual processor of the place is being woken for a thread of its own, which computes: the bound thread is another's.
+#[test]
+fn a_bound_thread_is_not_left_to_a_virtual_processor_that_wakes_for_something_else() {
+    let name = "a_bound_thread_is_not_left_to_a_virtual_processor_that_wakes_for_something_else";
+    if !on_synthetic_machine(name) {
+        return;
+    }
+    let place = |text: &str| Builder::new().bind(text.parse().unwrap());
+    let runtime = Runtime::builder().mode(Mode::Smp).build().unwrap();
+    let rounds = move || {
+        for _ in 0..100 {
+            let ran = Arc::new(AtomicBool::new(false));
+            let computes = {
+                let ran = ran.clone();
+                let compute = move || {
+                    marcel::park();
+                    let start = Instant::now();
+                    while !ran.load(SeqCst) {
+                        assert!(start.elapsed() < Duration::from_secs(20), "it was left alone");
+                        std::hint::spin_loop();
+                    }
+                };
+                place("core:2").spawn(compute).unwrap()
+            };
+            // All others sleep.
+            marcel::sleep(Duration::from_millis(5));
+            computes.thread().unpark();
+            let bound = place("numa:1").spawn(move || ran.store(true, SeqCst)).unwrap();
+            computes.join().unwrap();
+            bound.join().unwrap();
+        }
+    };
+    runtime.run(|| place("core:0").spawn(rounds).unwrap().join().unwrap());
 }
 
 /// One virtual processor is kept busy by a thread that computes: what it has woken or started goes elsewhere.

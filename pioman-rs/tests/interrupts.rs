@@ -43,11 +43,9 @@ impl Line {
         self.begun.store(true, SeqCst);
     }
 
-    /// What it was to do before.
-    fn raise(&self) -> u64 {
+    fn raise(&self) {
         self.raised.fetch_add(1, SeqCst);
-        let wanted = self.wanted.swap(0, SeqCst);
-        match wanted {
+        match self.wanted.swap(0, SeqCst) {
             0 => {}
             RING => {
                 // SAFETY: eight readable bytes.
@@ -58,7 +56,6 @@ impl Line {
                 SignalTarget::from_word(target).signal();
             }
         }
-        wanted
     }
 }
 
@@ -124,11 +121,11 @@ fn a_request_is_found_by_a_signal_while_its_owner_computes() {
     {
         let runtime = runtime(mode, policy);
         let manager = runtime.manager().clone();
-        // A tick may find the event first, after a signal that was late: then another one is raised.
+        // A tick may find the event first, after a signal that was late, or look just then, and be told by nobody: another one
+        // is raised.
         let found = (0..100).any(|_| {
             let line = Line::new();
-            let source = manager.add_source(line.clone()).unwrap();
-            let id = source.id();
+            let _source = manager.add_source(line.clone()).unwrap();
             runtime.run(|| {
                 line.begin();
                 manager.ensure_watched();
@@ -137,11 +134,9 @@ fn a_request_is_found_by_a_signal_while_its_owner_computes() {
                     std::thread::spawn(move || line.raise())
                 };
                 assert!(compute_until(|| line.request.is_done()), "{mode} {policy}");
-                let wanted = raiser.join().unwrap();
-                assert!(wanted != 0 && wanted != RING, "{mode} {policy}: the peer is to signal");
+                raiser.join().unwrap();
             });
-            let _ = id;
-            manager.hits(Point::Interrupt) > 0
+            line.signals.load(SeqCst) > 0 && manager.hits(Point::Interrupt) > 0
         });
         assert!(found, "{mode} {policy}: {}", manager.counters());
     }

@@ -53,9 +53,7 @@ impl Lent {
         let (original, shared) = (here.worker(), here.share_spawned());
         let kind = original.kind();
         standby.lending.begin(original.shared.lent(kind), original.index());
-        if original.fresh_in_sight() {
-            original.shared.wake_for_work(kind);
-        }
+        original.wake_another();
         Lent { original, standby, shared }
     }
 }

@@ -78,8 +78,8 @@ impl Here {
                 let lent = self.shared.lent(self.kind());
                 self.lending.announce(lent, original.index());
                 // It may have been woken for work that it may not take any more.
-                if !self.lending.is_on() && self.fresh_in_sight() {
-                    self.shared.wake_for_work(self.kind());
+                if !self.lending.is_on() {
+                    self.wake_another();
                 }
             }
         }
@@ -134,9 +134,7 @@ impl Here {
     /// It has picked a thread, and `wakes_next` was set: wakes a worker for what is left, if anything is.
     #[cold]
     pub(super) fn wake_next(self) {
-        if self.fresh_in_sight() {
-            self.shared.wake_for_work(self.kind());
-        }
+        self.wake_another();
     }
 
     /// A reactive virtual processor goes to its group's core when every core computes, and is free when not. A
@@ -175,15 +173,32 @@ impl Worker {
     /// Whether a thread that others keep, and that it could run, is to be had.
     pub(crate) fn fresh_in_sight(&self) -> bool {
         let shared = &self.shared;
+        self.free_in_sight()
+            || shared.is_special()
+                && shared.bound_to(&self.place.path).any(|(_, queue)| !queue.is_empty())
+    }
+
+    /// One that every virtual processor of the kind could run.
+    fn free_in_sight(&self) -> bool {
+        let shared = &self.shared;
         let is_waiting = |priority| !shared.injector(self.kind(), priority).is_empty();
         is_waiting(Priority::Normal)
             || shared
                 .vps(self.kind())
                 .iter()
                 .any(|vp| !vp.stealer.is_empty() || vp.is_busy() && !vp.movable.is_empty())
-            || shared.is_special()
-                && (is_waiting(Priority::High)
-                    || is_waiting(Priority::Low)
-                    || shared.bound_to(&self.place.path).any(|queue| !queue.is_empty()))
+            || shared.is_special() && (is_waiting(Priority::High) || is_waiting(Priority::Low))
+    }
+
+    /// It does not take what is in sight: wakes those that may, in its place. What is bound only they see.
+    pub(crate) fn wake_another(&self) {
+        let shared = &self.shared;
+        if self.free_in_sight() {
+            shared.wake_for_work(self.kind());
+        }
+        if shared.is_special() {
+            let waiting = shared.bound_to(&self.place.path).filter(|(_, queue)| !queue.is_empty());
+            waiting.for_each(|(node, _)| shared.wake_for_bound(self.kind(), node));
+        }
     }
 }

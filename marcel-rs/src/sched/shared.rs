@@ -130,8 +130,11 @@ impl Shared {
     }
 
     /// Queues of threads bound to one of these nodes of the topology.
-    pub(crate) fn bound_to<'a>(&'a self, nodes: &'a [usize]) -> impl Iterator<Item = &'a Queue> {
-        nodes.iter().filter_map(|&node| self.bound[node].get())
+    pub(crate) fn bound_to<'a>(
+        &'a self,
+        nodes: &'a [usize],
+    ) -> impl Iterator<Item = (usize, &'a Queue)> {
+        nodes.iter().filter_map(|&node| Some((node, self.bound[node].get()?)))
     }
 
     #[inline]
@@ -196,7 +199,13 @@ impl Shared {
         };
         self.special.store(true, Relaxed);
         self.bound[node as usize].get_or_init(Injector::new).push(tcb);
-        let among = |index: usize| self.vps(kind)[index].place.path.contains(&(node as usize));
+        self.wake_for_bound(kind, node as usize);
+    }
+
+    /// A thread that is bound to a node of the topology is visible to its virtual processors: wakes one that sleeps, whether
+    /// others spin or not, which may not see it.
+    pub(crate) fn wake_for_bound(&self, kind: Kind, node: usize) {
+        let among = |index: usize| self.vps(kind)[index].place.path.contains(&node);
         fence(SeqCst);
         self.wake_after_fence(kind, Some(&among));
     }

@@ -77,8 +77,8 @@ impl Reachable<'_> {
         if shared.is_special()
             && let Some(tcb) = shared
                 .bound_to(&self.worker.place.path)
-                .filter(|queue| !queue.is_empty())
-                .find_map(steal)
+                .filter(|(_, queue)| !queue.is_empty())
+                .find_map(|(_, queue)| steal(queue))
         {
             return Some(tcb);
         }
