@@ -16,7 +16,7 @@ pub use crate::stack::is_forced_unwinding;
 pub use crate::sync::spin::Spin;
 #[cfg(not(loom))]
 pub use crate::task::current::{
-    current_hooks, current_sleeper, from_raw, has_work, into_raw, others_runnable,
+    current_hooks, current_sleeper, from_raw, has_work, into_raw, others_runnable, wait_until, wake,
 };
 pub use crate::task::latch::{Alone, LatchNode};
 

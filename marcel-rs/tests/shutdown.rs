@@ -812,3 +812,53 @@ fn the_last_handle_may_be_dropped_inside_an_exported_call() {
         }
     });
 }
+
+/// A destructor that runs because the runtime stops is nobody that the others wait for.
+#[test]
+fn a_destructor_of_the_end_is_no_arrival_at_a_barrier() {
+    let barrier = Arc::new(marcel::sync::Barrier::new(2));
+    let (ready, met) = (count(), count());
+    let runtime = Runtime::builder().mode(Mode::Mono).build().unwrap();
+    let _thread = {
+        let (barrier, ready, met) = (barrier.clone(), ready.clone(), met.clone());
+        runtime.spawn(move || {
+            let _then = Then(move || {
+                met.fetch_add(usize::from(barrier.wait().is_leader()), SeqCst);
+            });
+            ready.fetch_add(1, SeqCst);
+            forever();
+        })
+    };
+    until(&ready, 1);
+    let other = std::thread::spawn({
+        let barrier = barrier.clone();
+        move || barrier.wait().is_leader()
+    });
+    std::thread::sleep(Duration::from_millis(20));
+    drop(runtime);
+    assert_eq!(met.load(SeqCst), 0, "two met, of whom one was no thread any more");
+    // Who waits is met by a thread.
+    assert!(barrier.wait().is_leader() != other.join().unwrap());
+}
+
+/// Only an initialiser that is itself unwound by the end may run again.
+#[test]
+fn a_panic_of_an_initialiser_in_a_destructor_of_the_end_is_one() {
+    let once = Arc::new(marcel::sync::Once::new());
+    let ready = count();
+    let runtime = Runtime::builder().mode(Mode::Mono).build().unwrap();
+    let _thread = {
+        let (once, ready) = (once.clone(), ready.clone());
+        runtime.spawn(move || {
+            let _then = Then(move || {
+                let fails = || once.call_once(|| resume_unwind(Box::new("in a destructor")));
+                assert!(catch_unwind(AssertUnwindSafe(fails)).is_err());
+            });
+            ready.fetch_add(1, SeqCst);
+            forever();
+        })
+    };
+    until(&ready, 1);
+    drop(runtime);
+    assert!(catch_unwind(AssertUnwindSafe(|| once.call_once(|| ()))).is_err(), "not poisoned");
+}

@@ -396,6 +396,39 @@ fn unparking_a_thread_that_has_ended_harms_nobody() {
     });
 }
 
+/// As in the standard library, where a lock, a sleep or a join does not use the token of `park`.
+#[test]
+fn a_token_is_kept_while_the_thread_waits_for_something_else() {
+    fn is_kept(wait: impl FnOnce()) {
+        marcel::current().unpark();
+        wait();
+        let start = Instant::now();
+        marcel::park_timeout(Duration::from_secs(60));
+        assert!(start.elapsed() < Duration::from_secs(50));
+        // There is one.
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_millis(2) {
+            marcel::park_timeout(Duration::from_millis(2));
+        }
+    }
+    let check = || {
+        is_kept(|| ());
+        is_kept(|| marcel::sleep(Duration::from_millis(3)));
+        is_kept(|| assert!(marcel::sleep_interruptible(Duration::from_millis(3)).is_ok()));
+        is_kept(|| {
+            let (tx, rx) = marcel::sync::channel::unbounded();
+            let sender = std::thread::spawn(move || {
+                std::thread::sleep(Duration::from_millis(3));
+                tx.send(7).unwrap();
+            });
+            assert_eq!(rx.recv(), Ok(7));
+            sender.join().unwrap();
+        });
+    };
+    everywhere(check);
+    check();
+}
+
 // sleep and yield
 
 #[test]

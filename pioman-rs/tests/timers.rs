@@ -256,3 +256,28 @@ fn how_late_a_timer_is_found_is_known_exactly() {
         assert!(found.within(1.0).unwrap() <= 2 * late.max(MS), "{found}, and late by {late:?}");
     });
 }
+
+/// Where ticks look for events, the watcher does once there are no virtual processors any more.
+#[test]
+fn a_timer_ends_after_the_runtime_of_its_manager() {
+    let policy = pioman::policy::by_name("timer-only").unwrap();
+    let manager = Manager::builder().mode(Mode::Smp).policy(policy);
+    let runtime = Runtime::build(manager, marcel::Runtime::builder().vps(2)).unwrap();
+    let manager = runtime.manager().clone();
+    let (tx, rx) = std::sync::mpsc::channel();
+    let timer = |ms| Timer::with(&manager, Instant::now() + ms * MS).unwrap();
+    let tell = |ms: u32| {
+        let tx = tx.clone();
+        move || tx.send(ms).unwrap()
+    };
+    // One begins before the end of the runtime.
+    let before = timer(300);
+    let _told = before.completion().on_complete(tell(300));
+    runtime.run(|| ());
+    drop(runtime);
+    let after = timer(20);
+    let _told = after.completion().on_complete(tell(20));
+    let mut ended = [(); 2].map(|()| rx.recv_timeout(Duration::from_secs(30)).unwrap());
+    ended.sort_unstable();
+    assert_eq!(ended, [20, 300]);
+}

@@ -24,6 +24,11 @@ impl Load {
         self.0.vps(Kind::Compute).len()
     }
 
+    /// Whether the runtime stops, or has stopped: its virtual processors look for nothing any more.
+    pub fn is_over(&self) -> bool {
+        self.0.is_stopping()
+    }
+
     /// How many of them run a thread now.
     pub fn busy_compute_vps(&self) -> usize {
         self.0.busy(Kind::Compute)

@@ -7,6 +7,7 @@ use super::signal::{Limits, Outcome};
 use super::wait_list::{Inner, Join, Primitive, WaitList};
 use crate::os::const_unless_modelled;
 use crate::task::budget;
+use crate::task::park::is_stopping;
 
 /// A reusable barrier for `n` threads, green or kernel.
 ///
@@ -114,6 +115,9 @@ impl Barrier {
     }
 
     fn meet(&self, limits: &Limits) -> Result<BarrierWaitResult, Interrupted> {
+        if is_stopping() {
+            return Err(Interrupted);
+        }
         budget::spend();
         let mut all = None;
         let come = |inner: &mut Inner<Meeting, ()>| {

@@ -10,7 +10,9 @@ use crate::os::const_unless_modelled;
 /// A value that its initialiser makes at the first access, for green and kernel threads in any mixture.
 ///
 /// # Panics of the initialiser
-/// As with `std::sync::LazyLock`: it poisons the value, and every access from then on panics.
+/// As with `std::sync::LazyLock`: it poisons the value, and every access from then on panics. An initialiser that a stopping
+/// runtime unwinds is gone as well, and there is no second one: the same, where a [`Once`](super::Once) would run the next
+/// closure. Let a value that outlives runtimes be made by an initialiser that does not wait.
 ///
 /// ```
 /// use marcel::sync::LazyLock;
@@ -51,7 +53,7 @@ impl<T, F: FnOnce() -> T> LazyLock<T, F> {
     /// Blocks the green thread, or outside a runtime the kernel thread, while another thread runs the initialiser.
     ///
     /// # Panics
-    /// The initialiser panics, has panicked, or accesses the value itself.
+    /// The initialiser panics, has panicked or was unwound by a runtime that stopped, or accesses the value itself.
     #[inline]
     pub fn force(this: &Self) -> &T {
         match this.value.get() {

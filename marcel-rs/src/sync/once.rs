@@ -94,11 +94,14 @@ struct Running<'a> {
     once: &'a Once,
     before: u32,
     end: Option<u32>,
+    /// It runs in a destructor of a thread that a stopping runtime unwinds: then a panic is one.
+    in_destructor: bool,
 }
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
-        let otherwise = if super::is_stopping() { self.before } else { POISONED };
+        let unwound = super::is_stopping() && !self.in_destructor;
+        let otherwise = if unwound { self.before } else { POISONED };
         let last = self.once.waiters.with(|inner| {
             inner.state = Runner(null());
             self.once.word.store(self.end.unwrap_or(otherwise), Release);
@@ -244,7 +247,12 @@ impl Once {
                 RUNNING => {}
                 POISONED if !force => panic!("the initialiser has panicked: the Once is poisoned"),
                 before => {
-                    let mut running = Running { once: self, before, end: None };
+                    let mut running = Running {
+                        once: self,
+                        before,
+                        end: None,
+                        in_destructor: super::is_stopping(),
+                    };
                     let state =
                         OnceState { poisoned: before == POISONED, end: Cell::new(COMPLETE) };
                     f(&state);

@@ -35,12 +35,13 @@ impl Thread {
         ThreadId::new(self.tcb, self.generation)
     }
 
-    /// Lets the thread's current or next [`park`] return. If the thread has ended, the next user of its
-    /// control block may see a spurious wake-up.
+    /// Lets the thread's current or next [`park`] return, whatever else it waits for before that. If the thread has ended,
+    /// the next user of its control block may see a spurious wake-up.
     ///
     /// # Context
     /// Anywhere, signal handlers included. # Wakes: the thread.
     pub fn unpark(&self) {
+        self.tcb.unparked.set();
         unpark(self.tcb);
     }
 
@@ -57,13 +58,30 @@ impl Thread {
     }
 }
 
+/// Lets the thread's current or next [`wait_until`] return.
+///
+/// # Context
+/// Anywhere, signal handlers included. # Wakes: the thread.
+pub fn wake(thread: &Thread) {
+    unpark(thread.tcb);
+}
+
+/// Waits until the calling thread is woken, by [`wake`] or [`Thread::unpark`], or until `deadline`. May return without
+/// reason: callers wait in a loop. Takes no unpark away from [`park`]. `reason` is what dumps say that it waits for.
+///
+/// # Blocking
+/// As [`park`].
+pub fn wait_until(reason: &'static str, deadline: Option<Instant>) {
+    park::park_until(reason, deadline);
+}
+
 /// A thread's handle as a pointer, for a lock-free cell.
 pub fn into_raw(thread: Thread) -> *mut () {
     thread.tcb as *const Tcb as *mut ()
 }
 
 /// The handle back: that of the thread, or, if it has ended, of the thread that has its control block now. So it is for
-/// [`Thread::unpark`], which does no harm there; [`Thread::interrupt`] would stop a stranger.
+/// [`wake`], which does no harm there; [`Thread::interrupt`] would stop a stranger.
 ///
 /// # Safety
 /// `raw` comes from [`into_raw`].
@@ -145,7 +163,7 @@ pub fn stack_high_water() -> Option<usize> {
 /// # Blocking
 /// The green thread; outside a runtime, the kernel thread.
 pub fn park() {
-    park::park("park");
+    park::park_for_unpark("park", None);
 }
 
 /// As [`park`], for at most `time`.
@@ -153,7 +171,7 @@ pub fn park() {
 /// # Blocking
 /// As [`park`].
 pub fn park_timeout(time: Duration) {
-    park::park_until("park", deadline(time));
+    park::park_for_unpark("park", deadline(time));
 }
 
 /// As [`park`], until `deadline` at the latest; `reason` is what dumps say that it waits for.
@@ -161,7 +179,7 @@ pub fn park_timeout(time: Duration) {
 /// # Blocking
 /// As [`park`].
 pub fn park_until(reason: &'static str, deadline: Option<Instant>) {
-    park::park_until(reason, deadline);
+    park::park_for_unpark(reason, deadline);
 }
 
 /// Lets the other runnable threads of the virtual processor run first; outside a runtime, the kernel's.

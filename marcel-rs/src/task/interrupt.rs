@@ -12,9 +12,9 @@ use std::fmt;
 use std::time::Duration;
 use std::time::Instant;
 
-#[cfg(not(loom))]
-use crate::task::park::is_stopping;
 use crate::task::park::{current, park_until};
+#[cfg(not(loom))]
+use crate::task::park::{is_stopping, park_for_unpark};
 
 /// The calling thread has been asked to stop, by [`crate::Thread::interrupt`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +45,7 @@ pub fn clear_interrupt() {
 ///
 /// # Errors
 /// At once when the thread has been asked to stop, or when it is while it waits.
+#[cfg(not(loom))]
 pub fn park_interruptible() -> Result<(), Interrupted> {
     park_until_interruptible("park", None)
 }
@@ -53,14 +54,27 @@ pub fn park_interruptible() -> Result<(), Interrupted> {
 ///
 /// # Blocking, Errors
 /// As [`park_interruptible`].
+#[cfg(not(loom))]
 pub fn park_until_interruptible(
     reason: &'static str,
     deadline: Option<Instant>,
 ) -> Result<(), Interrupted> {
+    unless_interrupted(|| park_for_unpark(reason, deadline))
+}
+
+/// As [`park_until`], unless the thread has been asked to stop.
+pub(crate) fn wait_until_interruptible(
+    reason: &'static str,
+    deadline: Option<Instant>,
+) -> Result<(), Interrupted> {
+    unless_interrupted(|| park_until(reason, deadline))
+}
+
+fn unless_interrupted(wait: impl FnOnce()) -> Result<(), Interrupted> {
     // The flag is set before the token is made available: a waiter that misses it here finds the token.
     let tcb = current();
     if !tcb.interrupt.is_set() {
-        park_until(reason, deadline);
+        wait();
     }
     if tcb.interrupt.is_set() { Err(Interrupted) } else { Ok(()) }
 }
@@ -73,7 +87,7 @@ pub fn park_until_interruptible(
 pub fn sleep_interruptible(time: Duration) -> Result<(), Interrupted> {
     let end = Instant::now().checked_add(time);
     while end.is_none_or(|end| Instant::now() < end) && !is_stopping() {
-        park_until_interruptible("sleep", end)?;
+        wait_until_interruptible("sleep", end)?;
     }
     Ok(())
 }

@@ -111,7 +111,7 @@ impl<T> JoinHandle<T> {
     /// # Errors
     /// The handle, when the caller has been asked to stop before the thread's end.
     pub fn join_interruptible(self) -> Result<std::thread::Result<T>, JoinHandle<T>> {
-        self.join_unless(|| interrupt::park_until_interruptible("join", None).is_err())
+        self.join_unless(|| interrupt::wait_until_interruptible("join", None).is_err())
     }
 
     /// `park` waits, and says whether to give up.

@@ -245,7 +245,7 @@ impl Latch {
     /// The thread has been asked to stop, and the latch is not set.
     #[cfg(not(loom))]
     pub fn wait_interruptible(&self, reason: &'static str) -> Result<(), interrupt::Interrupted> {
-        let park = || interrupt::park_until_interruptible(reason, None).is_ok();
+        let park = || interrupt::wait_until_interruptible(reason, None).is_ok();
         let set = self.is_set() || self.alone(|latch| while !latch.is_set() && park() {});
         if set { Ok(()) } else { Err(interrupt::Interrupted) }
     }

@@ -67,6 +67,16 @@ pub(crate) fn park_until(reason: &'static str, deadline: Option<Instant>) {
     wait_for_token(current(), reason, deadline);
 }
 
+/// As [`park_until`], for an unpark by the program, which the thread's other waits leave to this one.
+pub(crate) fn park_for_unpark(reason: &'static str, deadline: Option<Instant>) {
+    let tcb = current();
+    if tcb.unparked.take() {
+        return budget::spend_of(tcb);
+    }
+    wait_for_token(tcb, reason, deadline);
+    tcb.unparked.take();
+}
+
 #[inline(always)]
 fn wait_for_token(tcb: &'static Tcb, reason: &'static str, deadline: Option<Instant>) {
     if tcb.park.take_token() {

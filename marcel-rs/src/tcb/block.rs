@@ -25,7 +25,7 @@ use crate::tcb::debug_info::DebugInfo;
 use crate::tcb::interrupt_flag::InterruptFlag;
 use crate::tcb::join_word::JoinWord;
 use crate::tcb::locals::Locals;
-use crate::tcb::park_word::ParkWord;
+use crate::tcb::park_word::{ParkWord, Unparked};
 use crate::tcb::payload::{Payload, Unwinding, contain};
 use crate::tcb::traits::{Panics, Traits};
 
@@ -35,6 +35,7 @@ use crate::tcb::traits::{Panics, Traits};
 #[repr(align(128))]
 pub(crate) struct Tcb {
     pub(crate) park: ParkWord,
+    pub(crate) unparked: Unparked,
     /// Whether the thread has been asked to stop.
     pub(crate) interrupt: InterruptFlag,
     /// Link in whichever intrusive list holds the thread: inbox or run queue. One at a time.

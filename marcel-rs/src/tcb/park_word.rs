@@ -50,6 +50,24 @@ impl ParkWord {
     }
 }
 
+/// The token of [`crate::Thread::unpark`], kept for the program's own `park`: every wait takes that of [`ParkWord`].
+/// It is made available before the other one, so who finds the other one gone finds this one.
+#[derive(Default)]
+pub(crate) struct Unparked(AtomicU32);
+
+impl Unparked {
+    #[inline]
+    pub(crate) fn set(&self) {
+        self.0.store(NOTIFIED, Release);
+    }
+
+    /// Takes it, if it is there. The thread itself only.
+    #[inline]
+    pub(crate) fn take(&self) -> bool {
+        self.0.load(Relaxed) == NOTIFIED && self.0.swap(EMPTY, AcqRel) == NOTIFIED
+    }
+}
+
 #[cfg(all(test, loom))]
 mod model {
     use super::*;
@@ -74,6 +92,27 @@ mod model {
         fn next(&self) -> &AtomicPtr<Green> {
             &self.next
         }
+    }
+
+    /// A thread whose other wait takes the token of an unpark that comes early does not miss the unpark.
+    #[test]
+    fn what_another_wait_takes_is_there_for_park() {
+        loom::model(|| {
+            let words = Arc::new((Unparked::default(), ParkWord::default()));
+            let unparker = {
+                let words = words.clone();
+                thread::spawn(move || {
+                    words.0.set();
+                    words.1.notify();
+                })
+            };
+            // The other wait.
+            let eaten = words.1.take_token();
+            // Park.
+            let found = words.0.take() || words.1.take_token();
+            unparker.join().unwrap();
+            assert!(found || !eaten && words.1.take_token());
+        });
     }
 
     struct Vp {

@@ -134,6 +134,18 @@ mod tests {
     }
 
     #[test]
+    fn what_nobody_will_receive_is_remembered_by_nobody() {
+        let (producer, consumer) = channel(4);
+        drop(producer.acquire_send());
+        assert_eq!(producer.shared.slow_path.holes(), 1);
+        drop(consumer);
+        for n in 0..100 {
+            assert!(producer.acquire_send().try_send(n).is_err());
+        }
+        assert_eq!(producer.shared.slow_path.holes(), 0);
+    }
+
+    #[test]
     fn ends_and_what_they_lend_may_be_sent_as_far_as_values_may() {
         fn sent<T: Send>(_: &T) {}
         fn shared<T: Sync>(_: &T) {}

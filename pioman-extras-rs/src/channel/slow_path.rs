@@ -119,6 +119,7 @@ impl SlowPath {
     pub(super) fn remove_consumer(&self) {
         self.locked(|entries| {
             entries.consumer_gone = true;
+            entries.holes = Vec::new();
             entries.wake(|waiter| waiter != Waiter::Consumer);
         });
     }
@@ -144,12 +145,14 @@ impl SlowPath {
         }
     }
 
-    /// Nothing will be sent at `position`.
+    /// Nothing will be sent at `position`. Without a consumer nobody wants to know.
     #[cold]
     pub(super) fn give_up(&self, position: u64) {
         self.locked(|entries| {
-            entries.holes.push(position);
-            entries.wake_consumer();
+            if !entries.consumer_gone {
+                entries.holes.push(position);
+                entries.wake_consumer();
+            }
         });
     }
 
@@ -200,5 +203,10 @@ impl SlowPath {
     pub(super) fn while_taken(&self, f: impl FnOnce()) {
         let _entries = self.entries.lock();
         f();
+    }
+
+    /// Positions that were given up, and not passed by yet.
+    pub(super) fn holes(&self) -> usize {
+        self.locked(|entries| entries.holes.len())
     }
 }

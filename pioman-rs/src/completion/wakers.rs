@@ -273,7 +273,7 @@ static HELPER: std::sync::OnceLock<marcel::Thread> = std::sync::OnceLock::new();
 #[cfg(not(loom))]
 fn call_helper() {
     if let Some(helper) = HELPER.get() {
-        helper.unpark();
+        marcel::plumbing::wake(helper);
     }
 }
 
@@ -286,7 +286,7 @@ pub(crate) fn start_helper() {
             let _ = tx.send(marcel::current());
             loop {
                 deferred().drain();
-                marcel::park_until("a waker to call", None);
+                marcel::plumbing::wait_until("a waker to call", None);
             }
         };
         let thread = std::thread::Builder::new().name("pioman-wakers".into());

@@ -302,7 +302,7 @@ impl Driver {
     }
 
     /// Events are to be looked for at the pace of the tick: without a pacer, wakes an idle thread.
-    pub(super) fn call_pacer(&self) {
+    pub(crate) fn call_pacer(&self) {
         let load = self.machine.load();
         if !self.methods.has_pacer() && !load.is_some_and(Load::wake_one) && load.is_none() {
             self.machine.call_watcher();

@@ -5,7 +5,7 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering::*};
 
 use marcel::Thread;
-use marcel::plumbing::{from_raw, into_raw};
+use marcel::plumbing::{from_raw, into_raw, wake};
 
 /// More waiters than this sleep with a time-out instead of a place.
 const PLACES: usize = 64;
@@ -47,7 +47,7 @@ impl Followers {
             let raw = place.swap(null_mut(), SeqCst);
             if !raw.is_null() {
                 // SAFETY: put there by `enter`.
-                unsafe { from_raw(raw) }.unpark();
+                wake(&unsafe { from_raw(raw) });
                 return true;
             }
         }

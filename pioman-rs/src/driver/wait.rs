@@ -301,9 +301,9 @@ impl Wait<'_> {
             // The runtime stops: no virtual processor polls for us any more.
             self.driver.poll(Point::Wait);
             self.driver.tasks.in_wait(true);
-            marcel::park_until("I/O", until); // gives way to those that are unwound
+            marcel::plumbing::wait_until("I/O", until); // gives way to those that are unwound
         } else if !latch.is_set() {
-            marcel::park_until("I/O", until);
+            marcel::plumbing::wait_until("I/O", until);
         }
     }
 

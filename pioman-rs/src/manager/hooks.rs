@@ -67,5 +67,7 @@ unsafe impl Hooks for Manager {
             self.driver.registry.counts().ended(vp.index() as u32 | reactive);
         }
         self.driver.remove_vp(vp);
+        // What ticks looked for until now.
+        self.driver.call_pacer();
     }
 }

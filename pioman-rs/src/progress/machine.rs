@@ -24,7 +24,7 @@ pub(crate) struct Machine {
     /// More processes of this job run on this machine than there are cores for them.
     pub(crate) is_oversubscribed: bool,
     pub(crate) short_slices: ShortSlices,
-    /// The runtime's virtual processors, once there is a runtime that has any.
+    /// The runtime's virtual processors, once there is a runtime that has any; see [`Machine::load`].
     load: OnceLock<Load>,
     /// Where the background watcher sleeps, once it runs.
     watcher: OnceLock<&'static Sleeper>,
@@ -60,10 +60,10 @@ impl Machine {
         self.points != Points::NONE
     }
 
-    /// The runtime's virtual processors; none in mode no-thread.
+    /// The runtime's virtual processors; none in mode no-thread, nor once the runtime stops.
     #[inline]
     pub(crate) fn load(&self) -> Option<&Load> {
-        self.load.get()
+        self.load.get().filter(|load| !load.is_over())
     }
 
     /// The manager serves this runtime from now on.
@@ -73,13 +73,13 @@ impl Machine {
 
     /// Whether ticks find events: of busy virtual processors, or of the background watcher.
     pub(crate) fn can_tick(&self) -> bool {
-        self.points.tick && (self.load.get().is_some() || self.watcher.get().is_some())
+        self.points.tick && (self.load().is_some() || self.watcher.get().is_some())
     }
 
     /// Whether peers can interrupt: a virtual processor computes.
     pub(crate) fn can_interrupt(&self) -> bool {
         let on = self.points.interrupt && self.points.tick;
-        on && self.load.get().is_some_and(|load| load.signal_target().is_some())
+        on && self.load().is_some_and(|load| load.signal_target().is_some())
     }
 
     /// The background watcher runs, and sleeps here.
@@ -117,7 +117,7 @@ impl Machine {
 
     /// Whether every compute virtual processor is busy, the caller's own not counted.
     pub(crate) fn is_loaded(&self) -> bool {
-        let Some(load) = self.load.get() else { return false };
+        let Some(load) = self.load() else { return false };
         let own = marcel::current_vp().is_some_and(|vp| vp.kind() == marcel::Kind::Compute);
         let compute = load.compute_vps();
         self.mode == Mode::Smp && compute > 0 && load.busy_compute_vps() >= compute + own as usize
@@ -125,7 +125,7 @@ impl Machine {
 
     /// How many compute virtual processors have nothing to run, the caller's own not counted.
     pub(crate) fn idle_cores(&self) -> usize {
-        let Some(load) = self.load.get().filter(|_| self.mode == Mode::Smp) else { return 0 };
+        let Some(load) = self.load().filter(|_| self.mode == Mode::Smp) else { return 0 };
         let compute = |vp: &marcel::Vp| vp.kind() == marcel::Kind::Compute;
         // The caller's own looks idle when its scheduler calls.
         let own = marcel::current_vp().is_some_and(|vp| compute(vp) && !vp.is_busy());
@@ -135,7 +135,7 @@ impl Machine {
     /// The present state, for a policy. A few loads.
     #[inline]
     pub(crate) fn snapshot(&self) -> Snapshot {
-        let load = self.load.get();
+        let load = self.load();
         Snapshot {
             mode: self.mode,
             vps: load.map_or(0, |load| load.compute_vps()),
