@@ -194,7 +194,7 @@ mpi! {
             let remote = inter::member(peer.peers(), remote_leader, "remote_leader")?;
             Ok((peer, remote))
         };
-        give(newintercomm, Some(inter::create(&local_comm, local_leader as u32, peer, tag)?))
+        give(newintercomm, inter::create(&local_comm, local_leader as u32, peer, tag)?)
     }
 
     fn MPI_Intercomm_merge(intercomm: MPI_Comm, high: c_int, newintracomm: Out<MPI_Comm>) on intercomm {
@@ -230,13 +230,22 @@ mpi! {
             give(newintercomm, None)?;
             info::check(info)?;
             let (group, name) = (group::get(local_group)?, string_tag(stringtag)?);
+            if group.size() == 0 {
+                return Ok(());
+            }
             inter::member(&group, local_leader, "local_leader")?;
-            let remote =
-                || inter::member_of_job(&group::get(remote_group)?.share(), remote_leader);
+            // Significant at the leader, which tells the others if there is no remote side.
+            let remote = || {
+                let remote = group::get(remote_group)?;
+                let member = || inter::member_of_job(&remote.share(), remote_leader);
+                (remote.size() > 0).then(member).transpose()
+            };
             let leader = local_leader as u32;
             let new = inter::from_groups(&group.share(), leader, remote, name, errhandler.clone())?;
-            new.hints.set(info)?;
-            give(newintercomm, Some(new))
+            if let Some(new) = &new {
+                new.hints.set(info)?;
+            }
+            give(newintercomm, new)
         })
     }
 

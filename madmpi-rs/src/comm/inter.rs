@@ -52,12 +52,13 @@ impl LocalSide<'_> {
     }
 }
 
-/// Makes an intercommunicator. The bridge is the leader's: if that has an error, all of the side fail.
+/// Makes an intercommunicator. The bridge is the leader's: if that has an error, all of the side fail; if the leader has none,
+/// there is no other side, and no communicator.
 fn join(
     side: LocalSide<'_>,
     bridge: Result<Option<Bridge>, Fault>,
     errhandler: Errhandler,
-) -> Result<Arc<Comm>, Fault> {
+) -> Result<Option<Arc<Comm>>, Fault> {
     let (circle, group) = match (side.circle(&bridge), &bridge) {
         (Ok(placed), _) => placed,
         // The other leader waits for this one's words.
@@ -78,9 +79,10 @@ fn join(
     });
     let met = agreement.followed(agreement.share(met))?;
     let met: Vec<u32> = met.into_iter().filter_map(|member| member.try_into().ok()).collect();
-    let Some((&other, remote)) = met.split_first().filter(|(_, remote)| !remote.is_empty()) else {
+    let Some((&other, remote)) = met.split_first() else { return Ok(None) };
+    if remote.is_empty() {
         return Err(Fault::new(MPI_ERR_OTHER, "the other side has no members"));
-    };
+    }
     if let Some(both) = remote.iter().find(|&&member| group.contains(member)) {
         let why = format!("process {both} of the job is on both sides of the intercommunicator");
         return Err(Fault::new(MPI_ERR_COMM, why));
@@ -88,7 +90,7 @@ fn join(
     agreement.second = other < own;
     let context = agreement.agree()?;
     let remote = Some(group.with(remote.to_vec()));
-    Comm::new(Parts { circle: circle.clone(), context, group, remote, errhandler })
+    Comm::new(Parts { circle: circle.clone(), context, group, remote, errhandler }).map(Some)
 }
 
 /// Makes one communicator of both sides; the high side comes last.
@@ -160,7 +162,7 @@ pub(crate) fn create(
     leader: u32,
     peer: impl FnOnce() -> Result<(Ref<Comm>, u32), Fault>,
     tag: c_int,
-) -> Result<Arc<Comm>, Fault> {
+) -> Result<Option<Arc<Comm>>, Fault> {
     let bridge = || {
         if local.rank() != leader {
             return Ok(None);
@@ -200,10 +202,10 @@ pub(crate) fn from_group(
 pub(crate) fn from_groups(
     group: &Arc<Group>,
     leader: u32,
-    remote: impl FnOnce() -> Result<u32, Fault>,
+    remote: impl FnOnce() -> Result<Option<u32>, Fault>,
     name: &[u8],
     errhandler: Errhandler,
-) -> Result<Arc<Comm>, Fault> {
+) -> Result<Option<Arc<Comm>>, Fault> {
     let name = hash(name);
     // Not the number of a communicator of the same group and name.
     let group = of_job(group)?;
@@ -212,7 +214,8 @@ pub(crate) fn from_groups(
         if members.rank() != leader {
             return Ok(None);
         }
-        let (circle, remote) = (circle::of_job()?.clone(), remote()?);
+        let Some(remote) = remote()? else { return Ok(None) };
+        let circle = circle::of_job()?.clone();
         // No process sends a peer anything in the context of `MPI_COMM_SELF`.
         let tag = u64::from(context::OWN) << 32 | INTERNAL | name >> 33;
         Ok(Some(Bridge { circle, remote, tag }))

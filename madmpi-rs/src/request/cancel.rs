@@ -1,9 +1,11 @@
 //! Cancelling and freeing requests.
 
+use core::any::Any;
 use std::sync::Arc;
 
 use newmad::raw::RawRequest;
 
+use super::messages::{Messages, go_on};
 use super::orphans;
 use super::outcome::Outcome;
 use super::state::{Message, Work};
@@ -82,10 +84,34 @@ pub(crate) fn finish_freed(session: &newmad::Session) {
     FREED.close(session);
 }
 
-/// Lets a message that is under way go on by itself: what comes is in the program's memory when it has come, not when somebody
-/// looks. Returns the slot of anything else, and of a message that another thread waits for.
+/// Lets messages that are under way go on by themselves: what comes is in the program's memory when it has come, not when
+/// somebody looks. Returns the slot of anything else, and of messages that another thread waits for.
 fn let_go(mut slot: SlotGuard) -> Option<SlotGuard> {
-    if !matches!(slot.work, Work::Message(_)) || slot.is_over() {
+    if slot.is_over() {
+        return Some(slot);
+    }
+    slot = let_message_go(slot)?;
+    match std::mem::replace(&mut slot.work, Work::Free) {
+        Work::Other(operation) if (&*operation as &dyn Any).is::<Messages>() => {
+            let any: Arc<dyn Any + Send + Sync> = operation;
+            match any.downcast().map(Arc::try_unwrap) {
+                Ok(Ok(messages)) => {
+                    slot.free();
+                    Messages::let_go(messages, &FREED);
+                    return None;
+                }
+                Ok(Err(shared)) => slot.work = Work::Other(shared),
+                Err(_) => unreachable!("it was asked for its type"),
+            }
+        }
+        work => slot.work = work,
+    }
+    Some(slot)
+}
+
+/// As [`let_go`], for a request that is one message.
+fn let_message_go(mut slot: SlotGuard) -> Option<SlotGuard> {
+    if !matches!(slot.work, Work::Message(_)) {
         return Some(slot);
     }
     let raw = match Arc::try_unwrap(std::mem::replace(&mut slot.raw, Arc::new(RawRequest::idle())))
@@ -98,14 +124,7 @@ fn let_go(mut slot: SlotGuard) -> Option<SlotGuard> {
     };
     if let Work::Message(message) = std::mem::replace(&mut slot.work, Work::Free) {
         let Message { data, receives, comm, .. } = message;
-        let freed: &'static UnderWay = &FREED;
-        freed.begins();
-        raw.on_done(move |result| {
-            let result = result.map(|(_, status)| status);
-            // Nobody is left to hear of a fault.
-            drop(Outcome::of_message(result, receives, &data, &comm));
-            freed.ends();
-        });
+        go_on(raw, (data, receives, comm), &FREED);
     }
     slot.free();
     None

@@ -10,6 +10,7 @@ use crate::comm::Comm;
 use crate::datatype::Data;
 use crate::error::Fault;
 use crate::handle::Ref;
+use crate::under_way::UnderWay;
 
 /// What the status of an operation of several messages says.
 pub(crate) enum StatusOf {
@@ -74,6 +75,28 @@ impl Messages {
     pub(crate) fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
+
+    /// Lets them go on by themselves: what comes is in the program's memory when it has come, not when somebody looks.
+    pub(super) fn let_go(self, under_way: &'static UnderWay) {
+        for Message { request, data, receives } in self.all {
+            go_on(request, (data, receives, self.comm.clone()), under_way);
+        }
+    }
+}
+
+/// Lets a message go on by itself; it counts as under way until it is over.
+pub(super) fn go_on(
+    request: RawRequest,
+    (data, receives, comm): (Data, bool, Ref<Comm>),
+    under_way: &'static UnderWay,
+) {
+    under_way.begins();
+    request.on_done(move |result| {
+        let result = result.map(|(_, status)| status);
+        // Nobody is left to hear of a fault.
+        drop(Outcome::of_message(result, receives, &data, &comm));
+        under_way.ends();
+    });
 }
 
 impl Operation for Messages {

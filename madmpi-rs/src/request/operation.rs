@@ -1,5 +1,6 @@
 //! Operations: what a request stands for if it is not one message.
 
+use core::any::Any;
 use core::ffi::c_int;
 
 use newmad::raw::Awaited;
@@ -9,7 +10,7 @@ use crate::abi::*;
 use crate::error::Fault;
 
 /// An operation that a request stands for.
-pub(crate) trait Operation: Send + Sync {
+pub(crate) trait Operation: Any + Send + Sync {
     /// What it waits for now. `None`: it is over. A waiter calls this again after each wait, until it gives `None`.
     ///
     /// An operation of several parts looks at each of them once. Another thread may end the part that was pending right

@@ -132,8 +132,9 @@ fn take_operation(operation: Arc<dyn Operation>, ended: bool, freed: bool) -> Re
         return Ok(Taken::Over(outcome));
     }
     let mut outcome = operation.outcome();
+    // The function that is called last counts.
     if ended && let Err(fault) = operation.release() {
-        outcome.fault.get_or_insert(fault);
+        outcome.fault = Some(fault);
     }
     Ok(Taken::Over(outcome))
 }

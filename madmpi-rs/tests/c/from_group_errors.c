@@ -35,6 +35,16 @@ int main(void) {
             printf("%d %d %d %d %d %d, told %d\n", codes[0], codes[1] == MPI_ERR_GROUP, codes[2], codes[3],
                    codes[4] == MPI_ERR_RANK, codes[5], told >= 1000);
     }
+    /* A side without members: there is no communicator. The remote group is the leader's to say. */
+    int none = MPI_Intercomm_create_from_groups(MPI_GROUP_EMPTY, 0, all, 0, "e", MPI_INFO_NULL, MPI_ERRORS_RETURN, &comm);
+    int made = comm != MPI_COMM_NULL;
+    none += MPI_Intercomm_create_from_groups(MPI_GROUP_EMPTY, 0, MPI_GROUP_EMPTY, 0, "e", MPI_INFO_NULL, MPI_ERRORS_RETURN, &comm);
+    made += comm != MPI_COMM_NULL;
+    none += MPI_Intercomm_create_from_groups(all, 1, rank == 1 ? MPI_GROUP_EMPTY : all, 0, "e", MPI_INFO_NULL, MPI_ERRORS_RETURN,
+                                             &comm);
+    made += comm != MPI_COMM_NULL;
+    if (rank == 0)
+        printf("empty: %d, made %d\n", none, made);
     MPI_Errhandler_free(&handler);
     MPI_Group_free(&all);
     MPI_Session_finalize(&session);
