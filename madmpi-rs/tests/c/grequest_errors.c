@@ -1,5 +1,5 @@
 /* np: 1, peers: no */
-/* Generalized requests whose functions fail: the code of the one that is called last counts. (Open MPI 4.1 gives the first one's.) */
+/* Generalized requests whose functions fail: the code of the one that is called last counts. (Open MPI 4.1 and MPICH 4.0 give the first one's.) */
 #include <mpi.h>
 #include <stdio.h>
 
