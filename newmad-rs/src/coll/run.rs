@@ -497,9 +497,12 @@ impl Work {
         let slot = unsafe { slot.as_ref() };
         let result = slot.callback.result();
         if slot.step == u32::MAX {
-            if let (Ok(status), false) = (result, self.over) {
+            // A notice may come with the last message of the run: it is nobody else's, and the group is over.
+            if let Ok(status) = result {
                 let gone = status.tag == run.context.notice_tag(true);
-                self.fail(run, Failure::Revoked { by: status.source, gone });
+                let failure = Failure::Revoked { by: status.source, gone };
+                self.fail(run, failure);
+                run.context.revoke(failure);
             }
             return;
         }
