@@ -9,6 +9,8 @@
 set -uo pipefail
 cd "$(dirname "$0")/.."
 export PATH="$PATH:/usr/sbin:/sbin"
+# A daemon that is killed with its children may dump one, here.
+ulimit -c 0
 
 skipped() {
     echo "SKIPPED: Slurm: $1"

@@ -931,3 +931,25 @@ fn a_task_that_takes_long_is_told_of_if_that_is_asked_for_with_what_to_do() {
         assert_eq!(text.contains("a part at a time"), limit.is_some(), "{text}");
     }
 }
+
+/// The watcher runs it: the virtual processors take no more tasks, and one computes.
+#[test]
+fn a_task_runs_while_its_runtime_waits_for_a_thread_that_computes() {
+    let runtime = smp(1);
+    let manager = runtime.manager().clone();
+    let stop = Arc::new(AtomicBool::new(false));
+    let theirs = stop.clone();
+    let _thread = runtime.threads().spawn(move || {
+        let start = Instant::now();
+        while !theirs.load(SeqCst) && start.elapsed() < LIMIT {
+            std::hint::spin_loop();
+        }
+    });
+    until("the virtual processor computes", || manager.is_loaded());
+    let end = std::thread::spawn(move || drop(runtime));
+    std::thread::sleep(Duration::from_millis(20));
+    let start = Instant::now();
+    let _task = TaskBuilder::new().submit_once(&manager, move || stop.store(true, SeqCst));
+    end.join().unwrap();
+    assert!(start.elapsed() < LIMIT / 2, "nobody ran it");
+}

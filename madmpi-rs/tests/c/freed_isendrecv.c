@@ -30,6 +30,9 @@ int main(int argc, char **argv) {
         MPI_Send(&word, 1, MPI_INT, 1, 3, MPI_COMM_WORLD);
     } else {
         MPI_Recv(&word, 1, MPI_INT, 0, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 1) {
         printf("freed: %d %d %d\n", buffer[0], buffer[1], buffer[2 * N - 2]);
     }
     /* Under way when the process finalizes: long, and announced later. */

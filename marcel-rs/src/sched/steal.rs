@@ -61,9 +61,9 @@ impl Reachable<'_> {
         Some(tcb)
     }
 
-    /// There is more than it takes: a worker that is woken for it does the same.
+    /// There is more than it takes: a worker that is woken for it does the same. What is bound may not be seen by that one.
     fn wake_next(&mut self) {
-        *self.wakes_next = false;
+        *self.wakes_next &= self.worker.shared.is_special();
         self.worker.shared.wake_for_work(self.worker.kind());
     }
 

@@ -86,7 +86,8 @@ impl Barrier {
         }
     }
 
-    /// Waits until `n` threads have called this. Then the barrier is ready for the next round.
+    /// Waits until `n` threads have called this. Then the barrier is ready for the next round. A destructor that runs because
+    /// the runtime stops returns at once, and is no leader.
     ///
     /// # Context
     /// Green and kernel threads; not the progress path.
@@ -109,7 +110,7 @@ impl Barrier {
     ///
     /// # Errors
     /// The thread was interrupted, before or during the wait, or its runtime stops. The last thread to
-    /// arrive does not wait, and so does not fail.
+    /// arrive does not wait, and so does not fail, unless it is unwound already.
     pub fn wait_interruptible(&self) -> Result<BarrierWaitResult, Interrupted> {
         self.meet(&Limits::INTERRUPTIBLE)
     }

@@ -71,6 +71,7 @@ pub(crate) fn park_until(reason: &'static str, deadline: Option<Instant>) {
 pub(crate) fn park_for_unpark(reason: &'static str, deadline: Option<Instant>) {
     let tcb = current();
     if tcb.unparked.take() {
+        tcb.park.take_token();
         return budget::spend_of(tcb);
     }
     wait_for_token(tcb, reason, deadline);

@@ -184,6 +184,7 @@ impl Tcb {
         }
         self.home.store(null_mut(), Relaxed);
         self.interrupt.next_generation();
+        self.unparked.take();
         self.join.reset();
         if let Some(why) = self.own.no_stack.take() {
             self.was_lost(&why);

@@ -56,9 +56,10 @@ impl ParkWord {
 pub(crate) struct Unparked(AtomicU32);
 
 impl Unparked {
+    /// A read-modify-write, so that who takes it sees what every unparker did before.
     #[inline]
     pub(crate) fn set(&self) {
-        self.0.store(NOTIFIED, Release);
+        self.0.swap(NOTIFIED, AcqRel);
     }
 
     /// Takes it, if it is there. The thread itself only.
@@ -94,24 +95,36 @@ mod model {
         }
     }
 
-    /// A thread whose other wait takes the token of an unpark that comes early does not miss the unpark.
+    /// A thread whose other wait takes the token of an unpark that comes early does not miss the unpark, and sees what was
+    /// done before it, by whichever unparker.
     #[test]
     fn what_another_wait_takes_is_there_for_park() {
         loom::model(|| {
             let words = Arc::new((Unparked::default(), ParkWord::default()));
-            let unparker = {
-                let words = words.clone();
+            let told = Arc::new([AtomicUsize::new(0), AtomicUsize::new(0)]);
+            let unparkers = [0, 1].map(|number| {
+                let (words, told) = (words.clone(), told.clone());
                 thread::spawn(move || {
+                    told[number].store(1, Relaxed);
                     words.0.set();
                     words.1.notify();
                 })
+            });
+            let park = || {
+                let kept = words.0.take();
+                words.1.take_token() || kept
             };
-            // The other wait.
+            let sees = || [0, 1].map(|number| told[number].load(Relaxed));
+            // The other wait, then a park; if that sees one unparker alone, the other one has still to unpark it.
             let eaten = words.1.take_token();
-            // Park.
-            let found = words.0.take() || words.1.take_token();
-            unparker.join().unwrap();
-            assert!(found || !eaten && words.1.take_token());
+            let found = park();
+            let seen = sees();
+            unparkers.into_iter().for_each(|unparker| unparker.join().unwrap());
+            if !found {
+                assert!(!eaten && park());
+            } else if seen != [1, 1] {
+                assert!(park());
+            }
         });
     }
 

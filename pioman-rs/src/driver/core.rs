@@ -303,8 +303,10 @@ impl Driver {
 
     /// Events are to be looked for at the pace of the tick: without a pacer, wakes an idle thread.
     pub(crate) fn call_pacer(&self) {
-        let load = self.machine.load();
-        if !self.methods.has_pacer() && !load.is_some_and(Load::wake_one) && load.is_none() {
+        if self.methods.has_pacer() || self.machine.load().is_some_and(Load::wake_one) {
+            return;
+        }
+        if !self.machine.is_served() {
             self.machine.call_watcher();
         }
     }

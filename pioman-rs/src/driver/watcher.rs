@@ -166,7 +166,7 @@ impl Shared {
         let mut seldom = Seldom::default();
         while !self.stopping.load(SeqCst) {
             // Without a runtime there are no ticks but these.
-            let pacer = machine.load().is_none().then(|| driver.try_pace(Point::Tick)).flatten();
+            let pacer = (!machine.is_served()).then(|| driver.try_pace(Point::Tick)).flatten();
             // Tasks that no other thread runs are run here; as long as there are any, at the tick's pace.
             let paced = driver.tasks.visit_by_watcher() || pacer.is_some();
             let soon = paced.then(|| Instant::now() + machine.tick_period);

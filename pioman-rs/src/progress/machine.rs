@@ -24,7 +24,7 @@ pub(crate) struct Machine {
     /// More processes of this job run on this machine than there are cores for them.
     pub(crate) is_oversubscribed: bool,
     pub(crate) short_slices: ShortSlices,
-    /// The runtime's virtual processors, once there is a runtime that has any; see [`Machine::load`].
+    /// The runtime's virtual processors, once there is a runtime that has any.
     load: OnceLock<Load>,
     /// Where the background watcher sleeps, once it runs.
     watcher: OnceLock<&'static Sleeper>,
@@ -60,10 +60,15 @@ impl Machine {
         self.points != Points::NONE
     }
 
-    /// The runtime's virtual processors; none in mode no-thread, nor once the runtime stops.
+    /// The runtime's virtual processors; none in mode no-thread.
     #[inline]
     pub(crate) fn load(&self) -> Option<&Load> {
-        self.load.get().filter(|load| !load.is_over())
+        self.load.get()
+    }
+
+    /// Whether there are virtual processors that look for events; they do not any more once their runtime stops.
+    pub(crate) fn is_served(&self) -> bool {
+        self.load().is_some_and(|load| !load.is_over())
     }
 
     /// The manager serves this runtime from now on.
@@ -73,7 +78,7 @@ impl Machine {
 
     /// Whether ticks find events: of busy virtual processors, or of the background watcher.
     pub(crate) fn can_tick(&self) -> bool {
-        self.points.tick && (self.load().is_some() || self.watcher.get().is_some())
+        self.points.tick && (self.is_served() || self.watcher.get().is_some())
     }
 
     /// Whether peers can interrupt: a virtual processor computes.
