@@ -141,15 +141,13 @@ impl File {
         }
     }
 
-    /// `from_pointer`: where it begins is not known yet.
     fn new_view(
-        from_pointer: bool,
         disp: MPI_Offset,
         etype: MPI_Datatype,
         filetype: MPI_Datatype,
         representation: &[u8],
     ) -> Result<View, Fault> {
-        let disp = u64::try_from(if from_pointer { 0 } else { disp }).map_err(|_| {
+        let disp = u64::try_from(disp).map_err(|_| {
             let why =
                 "it is not negative, nor MPI_DISPLACEMENT_CURRENT without MPI_MODE_SEQUENTIAL";
             Fault::argument(MPI_ERR_ARG, "disp", disp, why)
@@ -171,7 +169,9 @@ impl File {
     ) -> Result<(), Fault> {
         let from_pointer =
             disp == MPI_DISPLACEMENT_CURRENT && self.amode & MPI_MODE_SEQUENTIAL != 0;
-        let view = File::new_view(from_pointer, disp, etype, filetype, representation);
+        // Where the pointer is cannot be known before all have come.
+        let begin = if from_pointer { 0 } else { disp };
+        let view = File::new_view(begin, etype, filetype, representation);
         let mut hints = self.hints();
         let view = hints.take(info).and(view);
         let name = representation

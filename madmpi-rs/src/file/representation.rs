@@ -30,6 +30,12 @@ pub(super) enum Representation {
     Registered(Arc<Registered>),
 }
 
+/// What converts elements between memory and file.
+enum Converter<'a> {
+    External32,
+    Program(&'a Registered),
+}
+
 /// Registers a representation of the program.
 ///
 /// # Errors
@@ -205,11 +211,12 @@ impl Representation {
         self.size(&elements.datatype)?.checked_mul(elements.count as u64).ok_or_else(beyond)
     }
 
-    /// What of the program converts elements that are written, or read.
-    fn converter(&self, writes: bool) -> Option<&Registered> {
+    /// What converts elements that are written, or read; `None`: they go as they are in memory.
+    fn converter(&self, writes: bool) -> Option<Converter<'_>> {
         match self {
+            Representation::External32 => Some(Converter::External32),
             Representation::Registered(registered) if registered.converts_on(writes) => {
-                Some(registered)
+                Some(Converter::Program(registered))
             }
             _ => None,
         }
@@ -220,8 +227,7 @@ impl Representation {
     /// # Errors
     /// There is no memory; the program's sizes are not those in memory, and nothing converts.
     fn bytes(&self, elements: &Elements, writes: bool) -> Result<Bytes, Fault> {
-        let converts =
-            matches!(self, Representation::External32) || self.converter(writes).is_some();
+        let converts = self.converter(writes).is_some();
         let len = self.len(elements)?;
         if !converts && len != elements.len() as u64 {
             let way = if writes { "written" } else { "read" };
@@ -252,15 +258,15 @@ impl Representation {
     pub(super) fn outgoing(&self, elements: &Elements) -> Result<Bytes, Fault> {
         let mut bytes = self.bytes(elements, true)?;
         if let Bytes::Copy(copy) = &mut bytes {
-            match (self, self.converter(true)) {
-                (Representation::External32, _) => external::pack(elements, copy)?,
-                (_, Some(registered)) => {
+            match self.converter(true) {
+                Some(Converter::External32) => external::pack(elements, copy)?,
+                Some(Converter::Program(registered)) => {
                     let (at, handle) = (elements.address(), elements.datatype.handle());
                     let (count, file) = (items_of(elements)?, copy.as_mut_ptr());
                     // SAFETY: elements of the program, and room for what the program says that their items have.
                     unsafe { registered.write.call(at, handle, count, file, registered.extra)? };
                 }
-                _ => *copy = elements.packed()?,
+                None => *copy = elements.packed()?,
             }
         }
         Ok(bytes)
@@ -278,9 +284,9 @@ impl Representation {
     ) -> Result<usize, Fault> {
         let Bytes::Copy(copy) = bytes else { return Ok(len) };
         let came = &copy[..len];
-        match (self, self.converter(false)) {
-            (Representation::External32, _) => Ok(external::unpack(elements, came)),
-            (_, Some(registered)) => {
+        match self.converter(false) {
+            Some(Converter::External32) => Ok(external::unpack(elements, came)),
+            Some(Converter::Program(registered)) => {
                 let items = registered.items_in(elements, len as u64)?;
                 let (at, file) = (elements.address(), copy.as_ptr().cast_mut());
                 // The program may have freed its handle since the call that began the read.
@@ -293,7 +299,7 @@ impl Representation {
                 let bytes = elements.datatype.shape().part.bytes_of(items);
                 Ok(bytes.unwrap_or_else(|| elements.len()))
             }
-            _ => {
+            None => {
                 elements.unpack_from(came);
                 Ok(len)
             }

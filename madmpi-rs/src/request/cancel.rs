@@ -1,6 +1,5 @@
 //! Cancelling and freeing requests.
 
-use core::any::Any;
 use std::sync::Arc;
 
 use newmad::raw::RawRequest;
@@ -91,21 +90,17 @@ fn let_go(mut slot: SlotGuard) -> Option<SlotGuard> {
         return Some(slot);
     }
     slot = let_message_go(slot)?;
-    match std::mem::replace(&mut slot.work, Work::Free) {
-        Work::Other(operation) if (&*operation as &dyn Any).is::<Messages>() => {
-            let any: Arc<dyn Any + Send + Sync> = operation;
-            match any.downcast().map(Arc::try_unwrap) {
-                Ok(Ok(messages)) => {
-                    slot.free();
-                    Messages::let_go(messages, &FREED);
-                    return None;
-                }
-                Ok(Err(shared)) => slot.work = Work::Other(shared),
-                Err(_) => unreachable!("it was asked for its type"),
+    slot.work = match std::mem::replace(&mut slot.work, Work::Free) {
+        Work::Other(operation) => match Messages::alone(operation) {
+            Ok(messages) => {
+                slot.free();
+                messages.let_go(&FREED);
+                return None;
             }
-        }
-        work => slot.work = work,
-    }
+            Err(operation) => Work::Other(operation),
+        },
+        work => work,
+    };
     Some(slot)
 }
 

@@ -1,5 +1,8 @@
 //! Several messages as one operation.
 
+use core::any::Any;
+use std::sync::Arc;
+
 use marcel::plumbing::KernelMutex;
 use newmad::raw::{Awaited, RawRequest};
 use newmad::{RecvOptions, SendOptions};
@@ -74,6 +77,16 @@ impl Messages {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.all.is_empty()
+    }
+
+    /// The messages that an operation is, if it is some and nobody else waits for them; else the operation.
+    pub(super) fn alone(operation: Arc<dyn Operation>) -> Result<Messages, Arc<dyn Operation>> {
+        if !(&*operation as &dyn Any).is::<Messages>() {
+            return Err(operation);
+        }
+        let any: Arc<dyn Any + Send + Sync> = operation;
+        let messages = any.downcast().unwrap_or_else(|_| unreachable!("it was asked for its type"));
+        Arc::try_unwrap(messages).map_err(|shared| shared as Arc<dyn Operation>)
     }
 
     /// Lets them go on by themselves: what comes is in the program's memory when it has come, not when somebody looks.

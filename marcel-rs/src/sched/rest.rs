@@ -131,12 +131,6 @@ impl Here {
         found
     }
 
-    /// It has picked a thread, and `wakes_next` was set: wakes a worker for what is left, if anything is.
-    #[cold]
-    pub(super) fn wake_next(self) {
-        self.wake_another();
-    }
-
     /// A reactive virtual processor goes to its group's core when every core computes, and is free when not. A
     /// wake-up on the same core needs no interrupt to another one (measured on a virtual machine: half a
     /// ping-pong of 4.1 µs against 13–18), and under load no core is better than another.
@@ -171,7 +165,7 @@ impl Worker {
     }
 
     /// Whether a thread that others keep, and that it could run, is to be had.
-    pub(crate) fn fresh_in_sight(&self) -> bool {
+    fn fresh_in_sight(&self) -> bool {
         let shared = &self.shared;
         self.free_in_sight()
             || shared.is_special()
@@ -190,7 +184,8 @@ impl Worker {
             || shared.is_special() && (is_waiting(Priority::High) || is_waiting(Priority::Low))
     }
 
-    /// It does not take what is in sight: wakes those that may, in its place. What is bound only they see.
+    /// It does not take what is in sight, if anything is: wakes those that may, in its place. What is bound only they see.
+    #[cold]
     pub(crate) fn wake_another(&self) {
         let shared = &self.shared;
         if self.free_in_sight() {

@@ -53,7 +53,7 @@ impl Worker {
             if core.wakes_next {
                 core.wakes_next = false;
                 drop(core);
-                here.wake_next();
+                here.wake_another();
             } else {
                 drop(core);
             }

@@ -41,7 +41,7 @@ impl Thread {
     /// # Context
     /// Anywhere, signal handlers included. # Wakes: the thread.
     pub fn unpark(&self) {
-        self.tcb.unparked.set();
+        self.tcb.unparked.notify();
         unpark(self.tcb);
     }
 

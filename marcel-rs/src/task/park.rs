@@ -70,12 +70,12 @@ pub(crate) fn park_until(reason: &'static str, deadline: Option<Instant>) {
 /// As [`park_until`], for an unpark by the program, which the thread's other waits leave to this one.
 pub(crate) fn park_for_unpark(reason: &'static str, deadline: Option<Instant>) {
     let tcb = current();
-    if tcb.unparked.take() {
+    if tcb.unparked.take_token() {
         tcb.park.take_token();
         return budget::spend_of(tcb);
     }
     wait_for_token(tcb, reason, deadline);
-    tcb.unparked.take();
+    tcb.unparked.take_token();
 }
 
 #[inline(always)]

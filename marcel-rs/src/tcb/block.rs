@@ -25,7 +25,7 @@ use crate::tcb::debug_info::DebugInfo;
 use crate::tcb::interrupt_flag::InterruptFlag;
 use crate::tcb::join_word::JoinWord;
 use crate::tcb::locals::Locals;
-use crate::tcb::park_word::{ParkWord, Unparked};
+use crate::tcb::park_word::ParkWord;
 use crate::tcb::payload::{Payload, Unwinding, contain};
 use crate::tcb::traits::{Panics, Traits};
 
@@ -35,7 +35,9 @@ use crate::tcb::traits::{Panics, Traits};
 #[repr(align(128))]
 pub(crate) struct Tcb {
     pub(crate) park: ParkWord,
-    pub(crate) unparked: Unparked,
+    /// The token of [`crate::Thread::unpark`], which the program's own `park` takes: any wait takes that of `park`, which is
+    /// made available after this one. Nobody waits at this word.
+    pub(crate) unparked: ParkWord,
     /// Whether the thread has been asked to stop.
     pub(crate) interrupt: InterruptFlag,
     /// Link in whichever intrusive list holds the thread: inbox or run queue. One at a time.
@@ -184,7 +186,7 @@ impl Tcb {
         }
         self.home.store(null_mut(), Relaxed);
         self.interrupt.next_generation();
-        self.unparked.take();
+        self.unparked.take_token();
         self.join.reset();
         if let Some(why) = self.own.no_stack.take() {
             self.was_lost(&why);

@@ -50,25 +50,6 @@ impl ParkWord {
     }
 }
 
-/// The token of [`crate::Thread::unpark`], kept for the program's own `park`: every wait takes that of [`ParkWord`].
-/// It is made available before the other one, so who finds the other one gone finds this one.
-#[derive(Default)]
-pub(crate) struct Unparked(AtomicU32);
-
-impl Unparked {
-    /// A read-modify-write, so that who takes it sees what every unparker did before.
-    #[inline]
-    pub(crate) fn set(&self) {
-        self.0.swap(NOTIFIED, AcqRel);
-    }
-
-    /// Takes it, if it is there. The thread itself only.
-    #[inline]
-    pub(crate) fn take(&self) -> bool {
-        self.0.load(Relaxed) == NOTIFIED && self.0.swap(EMPTY, AcqRel) == NOTIFIED
-    }
-}
-
 #[cfg(all(test, loom))]
 mod model {
     use super::*;
@@ -100,18 +81,18 @@ mod model {
     #[test]
     fn what_another_wait_takes_is_there_for_park() {
         loom::model(|| {
-            let words = Arc::new((Unparked::default(), ParkWord::default()));
+            let words = Arc::new((ParkWord::default(), ParkWord::default()));
             let told = Arc::new([AtomicUsize::new(0), AtomicUsize::new(0)]);
             let unparkers = [0, 1].map(|number| {
                 let (words, told) = (words.clone(), told.clone());
                 thread::spawn(move || {
                     told[number].store(1, Relaxed);
-                    words.0.set();
+                    words.0.notify();
                     words.1.notify();
                 })
             });
             let park = || {
-                let kept = words.0.take();
+                let kept = words.0.take_token();
                 words.1.take_token() || kept
             };
             let sees = || [0, 1].map(|number| told[number].load(Relaxed));
