@@ -24,6 +24,7 @@ export CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="$runner"
 cargo test --workspace --lib -- net::verbs
 VERBS_GUEST_ADAPTERS=2 cargo test --workspace --test verbs
 cargo test --workspace --test progress_allocates_nothing -- verbs
+cargo test --workspace --test sample -- adapters
 
 over() {
     export NEWMAD_TEST_DRIVERS="$1"

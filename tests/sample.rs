@@ -128,6 +128,32 @@ fn standard_output_takes_the_file_after_what_is_printed() {
 }
 
 #[test]
+fn what_adapters_read_is_sampled_and_says_from_which_length_on_they_read() {
+    let ports = newmad::plumbing::ports().unwrap_or_default();
+    if !ports.iter().any(|port| port.is_active) {
+        eprintln!(
+            "SKIPPED what adapters read: there is no adapter (ci/verbs.sh runs it in a guest)"
+        );
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("figures");
+    let args = ["sample", "--driver", "verbs", "--iters", "5", "--rounds", "1"];
+    let output = mad(&args).arg("--output").arg(&file).output().unwrap();
+    assert!(output.status.success(), "{}", err(&output));
+    let text = std::fs::read_to_string(&file).unwrap();
+    for protocol in ["eager", "stream", "read"] {
+        let line = format!("verbs {protocol} ");
+        assert!(text.matches(&line).count() > 5, "{protocol}: {text}");
+    }
+    assert!(out(&output).contains("read by adapters") || out(&output).contains("read no messages"));
+    let output = mad(&["knobs", "--explain"]).env("NMAD_SAMPLING", &file).output().unwrap();
+    let line = out(&output);
+    let line = line.lines().find(|line| line.contains("read by the adapter from (verbs)")).unwrap();
+    assert!(line.contains("measured by mad sample"), "{line}");
+}
+
+#[test]
 fn a_rail_that_there_is_not_is_refused() {
     let output = mad(&["sample", "--driver", "pigeon"]).output().unwrap();
     assert_eq!(output.status.code(), Some(2));

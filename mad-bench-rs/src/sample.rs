@@ -1,7 +1,7 @@
 //! `mad sample`: how long messages take over each rail and by each protocol, for sessions to choose by.
 //!
 //! The ping-pong of `mad bench latency` between two processes, with the protocol forced: a rendezvous threshold beyond
-//! every size (eager) or of zero (stream; with cross-memory attach: pull). Rounds are interleaved, so that a drift
+//! every size (eager) or of zero (stream; with cross-memory attach: pull; by an adapter: read). Rounds are interleaved, so that a drift
 //! of the machine hits all alike, and medians are kept. What is written is described in `newmad::sampling`.
 
 use std::ffi::OsString;
@@ -44,11 +44,12 @@ const GRACE: Duration = Duration::from_secs(2);
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Sessions read the file when they open and take from it from which size on a message is asked for first
-(NMAD_RDV_THRESHOLD), and how large messages are shared over several rails. See NMAD_SAMPLING in `mad knobs`.
+(NMAD_RDV_THRESHOLD) and read by adapters (NMAD_VERBS_RDMA), and how large messages are shared over several rails. See NMAD_SAMPLING in `mad knobs`.
 
 Examples:
   mad sample                                            this machine's file, for shm and tcp
   NMAD_TCP_ADDRESS=10.0.0.1,10.0.1.1 mad sample --driver tcp+tcp
+  mad sample --driver shm+tcp+verbs                     InfiniBand and RoCE adapters, too
   mad sample --json --output /tmp/figures.txt
 
 With --json: one object per measured point on standard output, as `mad bench` has them, and nothing else.")]
@@ -142,12 +143,15 @@ fn ways(rails: &str, points: &mut Vec<Config>) -> Result<Vec<Way>, Exit> {
     let mut ways = Vec::new();
     let mut seen: Vec<&str> = Vec::new();
     for driver in rails.split(['+', ',']).map(str::trim) {
-        let protocols = match driver {
-            "shm" if newmad::plumbing::cma_works().is_ok() => &Protocol::ALL[..],
+        let protocols: &[Protocol] = match driver {
+            "shm" if newmad::plumbing::cma_works().is_ok() => {
+                &[Protocol::Eager, Protocol::Fragments, Protocol::Get]
+            }
             "shm" | "tcp" => &[Protocol::Eager, Protocol::Fragments],
+            "verbs" => &[Protocol::Eager, Protocol::Fragments, Protocol::Read],
             _ => {
                 return Err(Exit::Usage(format!(
-                    "sample: there is no rail '{driver}' between processes: take shm, tcp or both"
+                    "sample: there is no rail '{driver}' between processes: take shm, tcp, verbs or several"
                 )));
             }
         };
@@ -161,7 +165,7 @@ fn ways(rails: &str, points: &mut Vec<Config>) -> Result<Vec<Way>, Exit> {
             let first = points.len();
             let fits = |size: &u64| match protocol {
                 Protocol::Eager => *size <= EAGER / 2,
-                Protocol::Fragments | Protocol::Get => *size >= ASKED,
+                Protocol::Fragments | Protocol::Get | Protocol::Read => *size >= ASKED,
             };
             points.extend(SIZES.into_iter().filter(fits).map(|size| {
                 let point = Config::default().with("driver", rail.as_str());
@@ -178,6 +182,8 @@ fn ways(rails: &str, points: &mut Vec<Config>) -> Result<Vec<Way>, Exit> {
             if protocol != Protocol::Eager {
                 let pull = if protocol == Protocol::Get { "1" } else { "0" };
                 env.push(("NMAD_CMA".into(), pull.into()));
+                let read = if protocol == Protocol::Read { "1" } else { "0" };
+                env.push(("NMAD_VERBS_RDMA".into(), read.into()));
             }
             env.extend(address.map(|address| ("NMAD_TCP_ADDRESS".into(), address.into())));
             ways.push(Way {
@@ -298,6 +304,14 @@ fn shown(sampling: &Sampling) -> String {
                 quantity::size(threshold as u64)
             ));
         }
+        match sampling.reads_from(rail) {
+            Some(usize::MAX) => text.push_str(&format!("{rail}: adapters read no messages\n")),
+            Some(from) => text.push_str(&format!(
+                "{rail}: messages from {} on are read by adapters\n",
+                quantity::size(from as u64)
+            )),
+            None => {}
+        }
     }
     text
 }
@@ -316,9 +330,9 @@ mod tests {
     #[test]
     fn every_rail_is_measured_by_every_protocol_that_it_has() {
         let mut points = Vec::new();
-        let ways = ways("shm+tcp,tcp", &mut points).unwrap();
+        let ways = ways("shm+tcp,tcp+verbs", &mut points).unwrap();
         let of = |rail: &str| ways.iter().filter(|way| way.rail == rail).count();
-        assert_eq!((of("tcp"), of("tcp.2")), (2, 2));
+        assert_eq!((of("tcp"), of("tcp.2"), of("verbs")), (2, 2, 3));
         assert!(of("shm") >= 2);
         let all: usize = ways.iter().map(|way| way.points.len()).sum();
         assert_eq!(all, points.len());

@@ -10,7 +10,9 @@ use crate::net::tcp::large as tcp;
 use crate::proto::rendezvous;
 use crate::sampling::{Protocol, Sampling, Source, built_in, thresholds};
 use crate::session::settings::Settings;
-use crate::session::threshold::{SHM_THRESHOLD, TCP_THRESHOLD, file, threshold};
+use crate::session::threshold::{
+    SHM_THRESHOLD, TCP_THRESHOLD, VERBS_THRESHOLD, file, reads_from, threshold,
+};
 
 pub use crate::session::threshold::Origin;
 
@@ -37,7 +39,8 @@ pub fn choices() -> Result<Vec<Choice>, Error> {
     let settings = Settings::read()?;
     let sampling = settings.sampling.load()?;
     let mut all = Vec::new();
-    for (rail, usual) in [("shm", SHM_THRESHOLD), ("tcp", TCP_THRESHOLD)] {
+    let usual = [("shm", SHM_THRESHOLD), ("tcp", TCP_THRESHOLD), ("verbs", VERBS_THRESHOLD)];
+    for (rail, usual) in usual {
         let (value, from) = threshold(&settings, &sampling, rail, usual);
         let why = match &from {
             Origin::Cache(_) => crossing(&sampling, rail, settings.cma, value as u64),
@@ -53,6 +56,7 @@ pub fn choices() -> Result<Vec<Choice>, Error> {
         all.push(Choice { what, value: bytes(value), from, why, can_be_measured: true });
     }
     all.push(copies(&settings, &sampling));
+    all.push(reads(&settings, &sampling));
     all.push(Choice {
         what: "pieces of a copy".into(),
         value: format!("{} to {}", bytes(rendezvous::PIECE), bytes(rendezvous::LARGEST_PIECE)),
@@ -146,6 +150,27 @@ fn copies(settings: &Settings, sampling: &Sampling) -> Choice {
     }
     let value = "get, put, fragments".into();
     Choice { what, value, from: Origin::Tried, why, can_be_measured: false }
+}
+
+/// From which length on adapters read messages.
+fn reads(settings: &Settings, sampling: &Sampling) -> Choice {
+    let (value, from) = reads_from(settings, sampling);
+    let why = match &from {
+        Origin::User(_) => "for all adapters".into(),
+        Origin::Cache(_) => {
+            let at = |protocol| sampling.curve("verbs", protocol)?.predict(1 << 20);
+            let us = |protocol| at(protocol).map_or("?".into(), |ns| format!("{:.0} µs", ns as f64 / 1000.0));
+            format!("1 MiB: fragments {}, read {}", us(Protocol::Fragments), us(Protocol::Read))
+        }
+        Origin::AtOpening => "the size at which reading becomes as fast is found by a ping-pong of the first two processes".into(),
+        _ => "nothing was measured: `mad sample --driver verbs` would, once for this machine".into(),
+    };
+    let value = match value {
+        usize::MAX => "never".into(),
+        from => bytes(from),
+    };
+    let what = "read by the adapter from (verbs)".into();
+    Choice { what, value, from, why, can_be_measured: true }
 }
 
 /// The figures on both sides of a threshold.

@@ -411,19 +411,36 @@ fn long_messages_of_all_kinds_arrive_and_are_read_where_they_may_be() {
     if !is_guest("long messages", 2) {
         return;
     }
-    let sends_of = |scenario: &str, driver: &str, from: &str| {
+    let sends_of = |driver: &str, from: (&str, &str)| {
         let before = sends();
-        launch(scenario, 2, &[("NMAD_DRIVER", driver), ("NMAD_VERBS_RDMA", from)]).succeed(LIMIT);
+        launch("long", 2, &[("NMAD_DRIVER", driver), from]).succeed(LIMIT);
         sends() - before
     };
-    let copied = sends_of("long", "verbs", "0");
-    let read = sends_of("long", "verbs", "100000");
-    println!("{copied} packets with data are sent, and {read} where long messages are read");
-    // Those in pieces are copied in both: a quarter of it.
-    assert!(read < copied / 2, "{read} of {copied} packets");
-    sends_of("long", "verbs+verbs", "1");
-    sends_of("long", "verbs+tcp", "1");
-    sends_of("long", "shm+verbs", "1");
+    let copied = sends_of("verbs", ("NMAD_VERBS_RDMA", "0"));
+    // As `mad sample` writes it where reading is faster from some 100,000 bytes on, and where it never is.
+    let sampled = |read: [u32; 2]| {
+        let file = std::env::temp_dir().join(format!("sampled-{}-{}", std::process::id(), read[1]));
+        let lines = ["stream 4096 40000", "stream 1048576 900000"].map(str::to_owned);
+        let reads = [4096, 1 << 20].into_iter().zip(read);
+        let lines = lines.into_iter().chain(reads.map(|(size, ns)| format!("read {size} {ns}")));
+        let lines: String = lines.map(|line| format!("verbs {line}\n")).collect();
+        std::fs::write(&file, format!("newmad sampling 1\n{lines}end 4\n")).unwrap();
+        let sends = sends_of("verbs", ("NMAD_SAMPLING", file.to_str().unwrap()));
+        std::fs::remove_file(&file).unwrap();
+        sends
+    };
+    let reads = [sends_of("verbs", ("NMAD_VERBS_RDMA", "100000")), sampled([120_000, 200_000])];
+    let never = sampled([120_000, 1_000_000]);
+    println!(
+        "{copied} and {never} packets with data are sent, and {reads:?} where long messages are read"
+    );
+    // Those in pieces are copied in all: a quarter of it.
+    assert!(reads.iter().all(|&read| read < copied / 2), "{reads:?} of {copied} packets");
+    assert!(never > copied * 3 / 4, "{never} of {copied} packets");
+    sends_of("verbs", ("NMAD_SAMPLING", "now"));
+    for driver in ["verbs+verbs", "verbs+tcp", "shm+verbs"] {
+        sends_of(driver, ("NMAD_VERBS_RDMA", "1"));
+    }
 }
 
 #[test]

@@ -81,11 +81,11 @@ impl Rail {
         size: u32,
         port: &str,
         slots: (usize, verbs::channels::Settings),
-        reads_from: Option<usize>,
+        reads: bool,
         address: IpAddr,
         home: Home,
     ) -> Result<(Rail, AnyDriver), Error> {
-        let (own, driver) = verbs::connect::Own::open(size, port, slots, reads_from, home)?;
+        let (own, driver) = verbs::connect::Own::open(size, port, slots, reads, home)?;
         let rail = Rail { listener: Listener::tcp(address)?, kind: Kind::Verbs(own) };
         Ok((rail, AnyDriver::Verbs(Box::new(driver))))
     }

@@ -205,10 +205,11 @@ pub(crate) static VERBS_SLOTS: Knob = Knob {
 pub(crate) static VERBS_RDMA: Knob = Knob {
     name: "NMAD_VERBS_RDMA",
     kind: Kind::Int(0, 1 << 40),
-    default: "262144",
+    default: "",
     unit: "bytes",
     meaning: "from this length on a message that waits for its receiver is read by the receiver's adapter from the sender's \
-              memory (RDMA) where it goes over verbs, and is copied through buffers otherwise; 0: always through buffers",
+              memory (RDMA) where it goes over verbs, and is copied through buffers otherwise; 0: always through buffers; unset: what \
+              NMAD_SAMPLING says, else 262144",
 };
 
 /// `NMAD_VERBS_CHANNELS`: memory for eager channels.
@@ -320,9 +321,9 @@ pub(crate) static SAMPLING: Knob = Knob {
     kind: Kind::Text,
     default: "",
     unit: "",
-    meaning: "file with times by size, as `mad sample` writes it, from which the rendezvous threshold and the \
-              shares of several rails follow; now: measure when the session opens; off: built-in figures; unset: \
-              newmad/sampling-HOST.txt in $XDG_CACHE_HOME or ~/.cache, where it exists",
+    meaning: "file with times by size, as `mad sample` writes it, from which the rendezvous threshold, \
+              what adapters read and the shares of several rails follow; now: measure when the session opens; off: \
+              built-in figures; unset: newmad/sampling-HOST.txt in $XDG_CACHE_HOME or ~/.cache, where it exists",
 };
 
 /// `NMAD_REORDER`: may a strategy change the order of messages with different tags?

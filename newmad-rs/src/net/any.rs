@@ -113,7 +113,7 @@ impl Driver for AnyDriver {
         fn can_break(self: &Self) -> bool;
         fn is_silent(self: &Self, peer: u32) -> bool;
         fn peek_large(self: &mut Self, from: u32) -> Peek;
-        fn reads_from(self: &Self, peer: u32) -> Option<usize>;
+        fn can_read(self: &Self, peer: u32) -> bool;
         fn unregister(self: &mut Self, memory: Ticket);
         fn rdma_event(self: &mut Self) -> Option<(Ticket, RdmaEvent)>;
         fn is_flushed(self: &Self, to: u32) -> bool;

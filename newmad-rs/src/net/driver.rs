@@ -155,9 +155,9 @@ pub(crate) trait Driver: Send {
         Err(Refused::Unable)
     }
 
-    /// From which length on the adapter of this link reads messages from the memory of `peer`. `None`: it reads none.
-    fn reads_from(&self, _peer: u32) -> Option<usize> {
-        None
+    /// Whether the adapter of this link can read messages from the memory of `peer`.
+    fn can_read(&self, _peer: u32) -> bool {
+        false
     }
 
     /// Begins to register memory, for messages with `peer`. [`Driver::rdma_event`] tells when a source is registered, or

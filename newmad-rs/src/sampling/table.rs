@@ -13,11 +13,14 @@ pub enum Protocol {
     Fragments,
     /// Asked for, then copied from one process's memory to the other's by the kernel.
     Get,
+    /// Asked for, then read by the receiver's adapter from the sender's memory.
+    Read,
 }
 
 impl Protocol {
     /// All of them.
-    pub const ALL: [Protocol; 3] = [Protocol::Eager, Protocol::Fragments, Protocol::Get];
+    pub const ALL: [Protocol; 4] =
+        [Protocol::Eager, Protocol::Fragments, Protocol::Get, Protocol::Read];
 
     /// Its name in tables and in the cache file, which older versions have written, too.
     pub fn name(self) -> &'static str {
@@ -25,6 +28,7 @@ impl Protocol {
             Protocol::Eager => "eager",
             Protocol::Fragments => "stream",
             Protocol::Get => "pull",
+            Protocol::Read => "read",
         }
     }
 }
@@ -76,6 +80,16 @@ impl Sampling {
         Some((crossing / 1024 * 1024) as usize)
     }
 
+    /// The size from which on a message that was asked for over this rail is better read by the receiver's adapter, where
+    /// both ways were measured. `usize::MAX`: no size that was measured.
+    pub fn reads_from(&self, rail: &str) -> Option<usize> {
+        let (copied, read) =
+            (self.curve(rail, Protocol::Fragments)?, self.curve(rail, Protocol::Read)?);
+        let crossing = copied.crossing(read)?;
+        let wins = read.predict(crossing) <= copied.predict(crossing);
+        Some(if wins { crossing as usize } else { usize::MAX })
+    }
+
     /// How fast large messages go over this rail.
     pub(crate) fn pace(&self, rail: &str) -> Option<Pace> {
         self.curve(rail, Protocol::Fragments)?.pace()
@@ -120,6 +134,20 @@ mod tests {
         let pace = sampling.pace("x").unwrap();
         assert_eq!(pace.mib_ns, (1 << 20) / 2);
         assert!((5_900..6_100).contains(&pace.latency_ns), "{pace:?}");
+    }
+
+    #[test]
+    fn adapters_read_from_where_that_is_faster_or_never() {
+        let mut sampling = synthetic();
+        assert_eq!(sampling.reads_from("x"), None);
+        // 6000 + x / 2 = 30 000 + x / 8 at 64 000.
+        for bytes in [4096, 65536, 1 << 20] {
+            sampling.add("x", Protocol::Read, bytes, 30_000 + bytes / 8);
+            sampling.add("slow", Protocol::Fragments, bytes, 6_000 + bytes / 2);
+            sampling.add("slow", Protocol::Read, bytes, 7_000 + bytes / 2);
+        }
+        assert!((63_900..64_100).contains(&sampling.reads_from("x").unwrap()));
+        assert_eq!(sampling.reads_from("slow"), Some(usize::MAX));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use pioman::Manager;
 use super::driver::{Driver, names};
 use super::settings::Settings;
 use super::threshold::{
-    AWAY, CUSTOM_THRESHOLD, SHM_THRESHOLD, TCP_THRESHOLD, VERBS_THRESHOLD, threshold,
+    AWAY, CUSTOM_THRESHOLD, SHM_THRESHOLD, TCP_THRESHOLD, VERBS_THRESHOLD, reads_from, threshold,
 };
 use super::{Ending, Inner, Process, Session, sample};
 use crate::authentication::KEY;
@@ -122,7 +122,7 @@ impl Prepared {
                 (Driver::Verbs, Some(&address)) => {
                     let port = ports.next().map_or("", String::as_str);
                     let slots = (settings.verbs_slots, settings.verbs_channels);
-                    let reads = settings.verbs_rdma;
+                    let reads = reads_from(settings, &self.sampling).0 != usize::MAX;
                     let rail =
                         |home: &Home| Rail::verbs(size, port, slots, reads, address, home.clone());
                     homes.iter().map(rail).collect::<Result<_, Error>>()?
@@ -199,6 +199,7 @@ impl Prepared {
         let expects = |core: &mut Core<AnyDriver>| {
             core.parted = false;
             core.gates.learn(|rail| sampling.pace(rail));
+            core.gates.reads_from = reads_from(&settings, &sampling).0;
             if let Some(rails) = virtual_rails {
                 core.gates.are_virtual(rails);
             }
@@ -212,7 +213,7 @@ impl Prepared {
             Ok(connections) => {
                 sessions[0].inner.ends_with(Ending::Connected(connections));
                 if settings.sampling == Source::Now {
-                    sample::sample(&sessions[0], settings.rdv_threshold.is_some())?;
+                    sample::sample(&sessions[0], &settings)?;
                 }
                 Ok(sessions)
             }

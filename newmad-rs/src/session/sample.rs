@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::Session;
+use super::settings::Settings;
 use crate::error::Error;
 use crate::request::tag::SAMPLING as TAG;
 use crate::sampling::{Protocol, Sampling, rail_names};
@@ -57,14 +58,14 @@ impl Strategy for OneRail {
     }
 }
 
-/// Measures, and lets every rank of the session know. `fixed`: the threshold stays as it is.
+/// Measures, and lets every rank of the session know. What the user has set stays as it is.
 ///
 /// # Blocking
 /// The caller; every rank calls it.
 ///
 /// # Errors
 /// A rank dies meanwhile.
-pub(crate) fn sample(session: &Session, fixed: bool) -> Result<(), Error> {
+pub(crate) fn sample(session: &Session, settings: &Settings) -> Result<(), Error> {
     let rank = session.rank();
     let mut sampling = Sampling::new();
     // The first ranks of the processes play.
@@ -88,8 +89,11 @@ pub(crate) fn sample(session: &Session, fixed: bool) -> Result<(), Error> {
         core.gates.learn(|rail| sampling.pace(rail));
         let names = rail_names(core.gates.rails.iter().map(|rail| rail.driver_name()));
         let threshold = names.first().and_then(|name| sampling.threshold(name, true));
-        if let Some(threshold) = threshold.filter(|_| !fixed) {
+        if let Some(threshold) = threshold.filter(|_| settings.rdv_threshold.is_none()) {
             core.gates.threshold = threshold;
+        }
+        if let Some(from) = sampling.reads_from("verbs").filter(|_| settings.verbs_rdma.is_none()) {
+            core.gates.reads_from = from;
         }
     });
     Ok(())
@@ -100,14 +104,17 @@ fn between(session: &Session, peer: u32) -> Result<Sampling, Error> {
     let engine = &session.inner().engine;
     let gate = engine.ranks().home(peer);
     let common = common_links(session, peer)?;
-    let (threshold, small, pulls, names) = engine.with(|core| {
+    let (small, pulls, reader, names) = engine.with(|core| {
         let names = rail_names(core.gates.rails.iter().map(|rail| rail.driver_name()));
-        (core.gates.threshold, core.gates[gate as usize].small, core.gates.reach(gate), names)
+        let reader = core.gates.readers(gate, usize::MAX).next();
+        (core.gates[gate as usize].small, core.gates.reach(gate), reader, names)
     });
+    let (threshold, reads_from) = engine.with(|core| (core.gates.threshold, core.gates.reads_from));
     let mut sampling = Sampling::new();
     let mut phase = |rail: usize, protocol, sizes: &[usize]| {
         let before = engine.with(|core| {
             core.gates.threshold = if protocol == Protocol::Eager { threshold } else { 0 };
+            core.gates.reads_from = if protocol == Protocol::Read { 0 } else { usize::MAX };
             core.gates.set_strategy(gate, Selection::new(Arc::new(OneRail(rail))))
         });
         let done = match session.rank() {
@@ -118,6 +125,7 @@ fn between(session: &Session, peer: u32) -> Result<Sampling, Error> {
         };
         engine.with(|core| {
             core.gates.threshold = threshold;
+            core.gates.reads_from = reads_from;
             before.and_then(|before| core.gates.set_strategy(gate, before))
         });
         done
@@ -129,6 +137,9 @@ fn between(session: &Session, peer: u32) -> Result<Sampling, Error> {
         None => {
             for rail in (0..names.len()).filter(|rail| common & 1 << rail != 0) {
                 phase(rail, Protocol::Fragments, &LONG)?;
+            }
+            if let Some(rail) = reader {
+                phase(rail, Protocol::Read, &LONG)?;
             }
         }
     }

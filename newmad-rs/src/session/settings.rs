@@ -38,7 +38,7 @@ pub(crate) struct Settings {
     pub(crate) tcp_addresses: Vec<std::net::IpAddr>,
     pub(crate) verbs_devices: Vec<String>,
     pub(crate) verbs_slots: usize,
-    /// `None`: adapters read no messages.
+    /// From which length on adapters read messages, if the user says so.
     pub(crate) verbs_rdma: Option<usize>,
     pub(crate) verbs_channels: channels::Settings,
     /// Virtual rails of each adapter. `None`: one for each NUMA node.
@@ -108,7 +108,7 @@ impl Settings {
                 .filter(|device| !device.is_empty())
                 .collect(),
             verbs_slots: must(&VERBS_SLOTS)?,
-            verbs_rdma: size(&VERBS_RDMA)?.filter(|&from| from > 0),
+            verbs_rdma: size(&VERBS_RDMA)?,
             verbs_channels: channels()?,
             virtual_rails: virtual_rails(&VIRTUAL_RAILS.text()?)?,
             virtual_rails_window: must(&VIRTUAL_RAILS_WINDOW)? as u32,

@@ -17,6 +17,9 @@ pub(crate) const CUSTOM_THRESHOLD: usize = 64 * 1024;
 /// to write 128 KiB to a socket takes 40 µs.
 pub(crate) const AWAY: usize = 64 * 1024;
 pub(crate) const VERBS_THRESHOLD: usize = 16 * 1024;
+/// From this length on adapters read, unless something was measured: both sides register the message's memory, which
+/// takes two wake-ups of a thread before its first byte moves.
+const READS_FROM: usize = 256 * 1024;
 
 /// Where a value comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,6 +70,19 @@ pub(crate) fn threshold(
     }
 }
 
+/// From which length on a message that was asked for is read by the receiver's adapter. `usize::MAX`: none is.
+pub(crate) fn reads_from(settings: &Settings, sampling: &Sampling) -> (usize, Origin) {
+    if let Some(set) = settings.verbs_rdma {
+        let from = if set == 0 { usize::MAX } else { set };
+        return (from, Origin::User("NMAD_VERBS_RDMA"));
+    }
+    match (sampling.reads_from("verbs"), &settings.sampling) {
+        (Some(crossing), source) => (crossing, Origin::Cache(file(source).unwrap_or_default())),
+        (None, Source::Now) => (READS_FROM, Origin::AtOpening),
+        (None, _) => (READS_FROM, Origin::BuiltIn),
+    }
+}
+
 /// The file that figures come from, if there is one.
 pub(crate) fn file(source: &Source) -> Option<PathBuf> {
     match source {
@@ -106,6 +122,26 @@ mod tests {
         for (rail, most) in [("shm", 64), ("tcp", 256)] {
             settings.sampling = Source::Now;
             assert_eq!(threshold(&settings, &Sampling::new(), rail, 7).0, most * 1024);
+        }
+    }
+
+    #[test]
+    fn adapters_read_from_what_was_set_or_measured_or_is_usual() {
+        let mut settings = Settings::read().unwrap();
+        (settings.verbs_rdma, settings.sampling) = (None, Source::File("/figures".into()));
+        let mut sampling = Sampling::new();
+        assert_eq!(reads_from(&settings, &sampling), (READS_FROM, Origin::BuiltIn));
+        for bytes in [4096, 65536, 1 << 20] {
+            sampling.add("verbs", Protocol::Fragments, bytes, 6_000 + bytes / 2);
+            sampling.add("verbs", Protocol::Read, bytes, 30_000 + bytes / 8);
+        }
+        let (from, origin) = reads_from(&settings, &sampling);
+        assert!((63_900..64_100).contains(&from), "{from}");
+        assert_eq!(origin, Origin::Cache("/figures".into()));
+        for (set, from) in [(0, usize::MAX), (70, 70)] {
+            settings.verbs_rdma = Some(set);
+            let set = Origin::User("NMAD_VERBS_RDMA");
+            assert_eq!(reads_from(&settings, &sampling), (from, set));
         }
     }
 

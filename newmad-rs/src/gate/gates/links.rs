@@ -305,7 +305,7 @@ impl<D: Driver> Gates<D> {
         rails(open).filter(move |&rail| {
             let is_own = self.on_route(open, rail, route) == rail;
             let rail = &self.rails[rail];
-            is_own && !rail.checked && rail.driver.reads_from(peer).is_some_and(|from| len >= from)
+            is_own && !rail.checked && len >= self.reads_from && rail.driver.can_read(peer)
         })
     }
 }

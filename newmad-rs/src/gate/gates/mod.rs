@@ -59,6 +59,8 @@ pub(crate) struct Gates<D> {
     pub(crate) config: Config,
     /// Longer messages use rendezvous.
     pub(crate) threshold: usize,
+    /// Messages from this length on are read by an adapter, where one can.
+    pub(crate) reads_from: usize,
     /// Whether a link of any rail can break although the peer lives.
     pub(crate) fragile: bool,
     /// Whatever waits to be sent: requests in the gates' queues, and words that are due.
@@ -116,6 +118,7 @@ impl<D: Driver> Gates<D> {
             connected: Vec::with_capacity(ranks.processes() as usize),
             config,
             threshold: config.threshold,
+            reads_from: usize::MAX,
             backlog: 0,
             living: ranks.processes() as usize,
             ending: false,

@@ -68,21 +68,21 @@ impl Own {
         size: u32,
         port: &str,
         (slots, channels): (usize, Settings),
-        reads_from: Option<usize>,
+        reads: bool,
         home: Home,
     ) -> Result<(Own, Verbs), Error> {
         let slots = slots.min(MOST.into());
-        let reads = if reads_from.is_some() { READS_OF_LINK } else { 0 };
         let controls = if channels.limit > 0 { CONTROLS } else { 0 };
         let each = 2 * slots + WORDS + controls;
-        let plan = Plan { buffer: BUFFER, each, reads, links: size as usize };
+        let reads_of_link = if reads { READS_OF_LINK } else { 0 };
+        let plan = Plan { buffer: BUFFER, each, reads: reads_of_link, links: size as usize };
         let adapter = home.make(|| Adapter::open(port, plan)).map_err(unusable)?;
         let adapter = Arc::new(adapter);
         let supply = match channels.limit {
             0 => None,
             _ => Some(Supply::new(adapter.events())?),
         };
-        let driver = Verbs::new(size, adapter.clone(), (channels, supply.clone()), reads_from)?;
+        let driver = Verbs::new(size, adapter.clone(), (channels, supply.clone()), reads)?;
         let brought = vec![None; size as usize].into_boxed_slice();
         Ok((Own { adapter, slots: slots as u16, channels, supply, brought, home }, driver))
     }

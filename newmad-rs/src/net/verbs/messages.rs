@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::Verbs;
 use super::channels::Count;
 use super::connect::Own;
-use super::tests::{FEW, Mapped, ends_with};
+use super::tests::{FEW, Mapped, ends};
 use crate::error::{Cause, Error};
 use crate::gate::config::Config;
 use crate::gate::ranks::Ranks;
@@ -33,12 +33,15 @@ struct Pair {
 impl Pair {
     /// `None`: there is no adapter.
     fn new() -> Option<Pair> {
-        let [(first, one), (second, other)] = ends_with(FEW, READS_FROM)?;
+        let [(first, one), (second, other)] = ends(FEW)?;
         let mut ranks = 0..;
         let cores = [one, other].map(|driver| {
             let config = Config { repairs: true, ..Config::new(THRESHOLD, 1 << 24) };
             let signals = Signals::new(2, 1).unwrap();
-            Core::new(ranks.next().unwrap(), Ranks::one_each(2), vec![driver], config, signals)
+            let (rank, ranks) = (ranks.next().unwrap(), Ranks::one_each(2));
+            let mut core = Core::new(rank, ranks, vec![driver], config, signals);
+            core.gates.reads_from = READS_FROM;
+            core
         });
         let mut pair = Pair { owns: [first, second], cores, links: 0, caller: 1 };
         pair.link();

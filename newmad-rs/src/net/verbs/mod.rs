@@ -121,8 +121,8 @@ pub(crate) struct Verbs {
     links: Links,
     /// Memory that is registered; none, until there is a link, where no message is read.
     pieces: Option<Box<Pieces>>,
-    /// Messages from this length on are read.
-    reads_from: Option<usize>,
+    /// Messages may be read.
+    reads: bool,
     adapter: Arc<Adapter>,
     ready: Arc<Ready>,
     /// For waking oneself; edge-triggered, so never emptied.
@@ -157,7 +157,7 @@ impl Verbs {
         ranks: u32,
         adapter: Arc<Adapter>,
         (channels, supply): (Settings, Option<Arc<Supply>>),
-        reads_from: Option<usize>,
+        reads: bool,
     ) -> Result<Verbs, Error> {
         let (ready, wake, timer) = (Ready::new(ranks as usize)?, sys::eventfd()?, sys::timerfd()?);
         let nap = sys::timerfd()?;
@@ -171,7 +171,7 @@ impl Verbs {
                 supplied: vec![false; ranks as usize].into_boxed_slice(),
             },
             pieces: None,
-            reads_from,
+            reads,
             adapter,
             ready: Arc::new(ready),
             wake: Arc::new(wake),
@@ -464,12 +464,12 @@ impl Verbs {
     /// Makes room for registered memory, when there is a link. Callers' context. Where the kernel refuses a thread, nothing
     /// is read.
     fn prepare_pieces(&mut self) {
-        if self.pieces.is_some() || self.reads_from.is_none() {
+        if self.pieces.is_some() || !self.reads {
             return;
         }
         match Registrar::start(self.adapter.clone(), self.wake.clone(), PLACES) {
             Ok(registrar) => self.pieces = Some(Box::new(Pieces::new(registrar))),
-            Err(_) => self.reads_from = None,
+            Err(_) => self.reads = false,
         }
     }
 
@@ -717,9 +717,9 @@ impl Driver for Verbs {
         flushed
     }
 
-    fn reads_from(&self, peer: u32) -> Option<usize> {
-        let link = self.links.peers.get(peer as usize)?.as_ref()?;
-        self.reads_from.filter(|_| self.pieces.is_some() && link.can_read())
+    fn can_read(&self, peer: u32) -> bool {
+        let link = self.links.peers.get(peer as usize).and_then(Option::as_ref);
+        self.pieces.is_some() && link.is_some_and(Peer::can_read)
     }
 
     unsafe fn register(

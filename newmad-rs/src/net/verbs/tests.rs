@@ -11,15 +11,10 @@ use std::time::{Duration, Instant};
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// Two ends over the machine's first active port, without a link. `None`: there is no adapter.
-fn ends(settings: Settings) -> Option<[(Own, Verbs); 2]> {
-    ends_with(settings, 1)
-}
-
-/// As [`ends`]: messages from this length on are read.
-pub(super) fn ends_with(settings: Settings, reads_from: usize) -> Option<[(Own, Verbs); 2]> {
+pub(super) fn ends(settings: Settings) -> Option<[(Own, Verbs); 2]> {
     let own = || {
         let port = active_ports(1)?.remove(0);
-        Own::open(2, &port, (8, settings), Some(reads_from), Home::ANYWHERE)
+        Own::open(2, &port, (8, settings), true, Home::ANYWHERE)
     };
     match (own(), own()) {
         (Ok(caller), Ok(called)) => Some([caller, called]),
@@ -583,11 +578,11 @@ fn a_driver_that_ends_leaves_no_read_behind() {
 #[test]
 fn a_link_that_is_closed_reads_nothing() {
     let Some([mut first, _second]) = pair() else { return };
-    assert_eq!(first.reads_from(1), Some(1));
+    assert!(first.can_read(1));
     let to = Mapped::new(4096, libc::PROT_READ | libc::PROT_WRITE);
     let target = register(&mut first, &to, Access::Target);
     first.close(1);
-    assert_eq!(first.reads_from(1), None);
+    assert!(!first.can_read(1));
     // SAFETY: the memory is kept.
     unsafe { first.read(target, 4096, 1) };
     assert_eq!(event_of(&mut first, target), RdmaEvent::Broken);

@@ -71,6 +71,7 @@ impl World {
         let drivers = (0..self.rails).map(|rail| Virtual::new(rail, self.nature, &self.network));
         let signals = Signals::new(ranks, self.rails).unwrap();
         let mut core = Core::new(rank, Ranks::one_each(ranks), drivers.collect(), config, signals);
+        core.gates.reads_from = network::reads_from(&[self.nature]);
         if self.are_virtual {
             let rails = VirtualRails::new(Nodes::default(), self.rails, [true], 1);
             core.gates.are_virtual(Arc::new(rails));

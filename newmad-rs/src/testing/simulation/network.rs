@@ -24,7 +24,7 @@ pub(super) struct Nature {
     pub(super) piece: usize,
     /// Most bytes that are copied at once from or to a peer's memory.
     pub(super) copy: usize,
-    /// The adapter reads messages from this length on.
+    /// The adapter can read messages, and does so at best from this length on.
     pub(super) reads: Option<usize>,
     /// In a thousand copies, and pieces of memory that are registered.
     pub(super) refusals: u64,
@@ -32,6 +32,11 @@ pub(super) struct Nature {
     pub(super) drops: u64,
     pub(super) doubles: u64,
     pub(super) corrupts: u64,
+}
+
+/// From which length on a rank reads messages over rails of these natures.
+pub(super) fn reads_from(natures: &[Nature]) -> usize {
+    natures.iter().filter_map(|nature| nature.reads).min().unwrap_or(usize::MAX)
 }
 
 /// Nothing fails, nothing takes time, and no memory can be reached.
@@ -540,8 +545,8 @@ impl Driver for Virtual {
         unsafe { data.copy_to(remote as *mut u8) };
         Ok(data.len())
     }
-    fn reads_from(&self, peer: u32) -> Option<usize> {
-        self.nature.reads.filter(|_| self.ends.contains_key(&peer))
+    fn can_read(&self, peer: u32) -> bool {
+        self.nature.reads.is_some() && self.ends.contains_key(&peer)
     }
     unsafe fn register(
         &mut self,

@@ -17,7 +17,7 @@ use crate::proto::core::Core;
 use crate::request::{ANY_SOURCE, Request};
 use crate::strategy::selection::Selection;
 use crate::testing::asked::{Asked, How};
-use crate::testing::simulation::network::{Network, Random, Virtual, same};
+use crate::testing::simulation::network::{Network, Random, Virtual, reads_from, same};
 use crate::testing::simulation::{content, strategies};
 
 pub(super) enum Event {
@@ -91,6 +91,7 @@ impl World {
                 let signals = Signals::new(RANKS, drivers.len()).unwrap();
                 let mut core =
                     Core::new(rank, Ranks::one_each(RANKS), drivers, program.config, signals);
+                core.gates.reads_from = reads_from(&program.natures);
                 if let Some(first) = program.virtual_rails {
                     let count = program.natures.len() - first;
                     let adapters = (0..first).map(|_| false).chain([true]);
