@@ -37,8 +37,9 @@ Exit status: 0 when every rank ended with 0; else that of the first rank that fa
 by a signal, when the job was interrupted or timed out, or when the program could not be started; 2 for
 wrong usage. When a rank fails, the others have --grace seconds to end by themselves, then they get SIGTERM,
 and one second later SIGKILL. With --keep-going they go on: a rank that was killed is named, and does not count, if
-another one ends with 0; MPI_Abort ends the job as ever. Ctrl-C is passed on; a second one kills. Ctrl-\\ (SIGQUIT) is passed on, and has each
-process write what every thread of it does; twice within a second, it ends them.")]
+another one ends with 0; MPI_Abort ends the job as ever. Ctrl-C is passed on; a second one kills. Ctrl-\\ (SIGQUIT) is passed on. It has
+processes with green threads (NMAD_RANKS, Rust programs over newmad) write what every thread of them does, and twice within
+a second it ends them; other programs end by it.")]
 pub(crate) struct RunArgs {
     /// Number of ranks: of processes, unless several ranks share one
     #[arg(short = 'n', long = "ranks", value_name = "N", default_value_t = 1,

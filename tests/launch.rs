@@ -555,6 +555,31 @@ fn quit_is_passed_on_and_ends_nothing() {
     assert_eq!(launcher.wait().unwrap().code(), Some(1));
 }
 
+/// A shell ends at SIGTERM, and what it runs has to get that signal as well.
+#[test]
+fn a_program_below_a_script_saves_its_work_before_the_job_ends() {
+    let inner =
+        "trap 'sleep 0.1; echo saved; exit 0' TERM; echo ready; while :; do sleep 0.05; done";
+    for ends in ["signal", "rank"] {
+        let script = r#"if [ $PMI_RANK = 1 ]; then sh -c "$INNER"; exit; fi; read line; exit 3"#;
+        let mut launcher = mad(&["run", "-n", "2", "--grace", "0.2", "sh", "-c", script])
+            .env("INNER", inner)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(launcher.stdout.take().unwrap()).lines().map(Result::unwrap);
+        assert_eq!(lines.next().as_deref(), Some("ready"));
+        match ends {
+            "signal" => signal(&launcher, libc::SIGTERM),
+            _ => drop(launcher.stdin.take()),
+        }
+        assert_eq!(lines.collect::<Vec<_>>(), ["saved"], "{ends}");
+        assert_ne!(launcher.wait().unwrap().code(), Some(0));
+    }
+}
+
 #[test]
 fn a_job_that_hangs_says_where_at_its_time_limit() {
     // Until the limit both shells have to set their traps.

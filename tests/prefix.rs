@@ -391,6 +391,12 @@ fn without_gfortran_there_is_c_and_a_message() {
         }
     }
     let place = folder("no-fortran-prefix");
+    // What an earlier installation with Fortran has left.
+    let left = ["lib/libmadmpi_fortran.so.1", "include/mpi.mod", "bin/mpif90"];
+    for file in left.map(|file| place.join(file)) {
+        std::fs::create_dir_all(file.parent().expect("a folder")).expect("it is made");
+        std::fs::write(file, "").expect("it is written");
+    }
     let installed = install(&place)
         .env_remove("MPIFORT_FC")
         .env("PATH", &commands)
@@ -399,7 +405,15 @@ fn without_gfortran_there_is_c_and_a_message() {
     assert!(installed.status.success(), "{}", err(&installed));
     let told = out(&installed);
     assert!(told.contains("gfortran was not found (apt-get install gfortran"), "{told}");
-    assert!(!place.join("bin/mpifort").exists() && !place.join("include/mpi.mod").exists());
+    for file in left.iter().chain(&["bin/mpifort"]) {
+        assert!(!place.join(file).exists(), "{file}");
+    }
+    let wrapper = place.join("bin/mpifort");
+    std::os::unix::fs::symlink("mpicc", &wrapper).expect("a link is made");
+    let asked = with_path_to(&place, "mpifort").arg("-show").output().expect("timeout is there");
+    assert_eq!((asked.status.code(), out(&asked)), (Some(1), String::new()));
+    assert!(err(&asked).contains("install gfortran"), "{}", err(&asked));
+    std::fs::remove_file(&wrapper).expect("it is there");
     let binary = place.join("ranks");
     said(with_path_to(&place, "mpicc").arg("-o").arg(&binary).arg(program_in_c()));
     assert_eq!(said(with_path_to(&place, "mpiexec").args(["-n", "2"]).arg(&binary)), SAID);

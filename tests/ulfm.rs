@@ -73,6 +73,19 @@ fn a_revoked_communicator_says_so_in_collectives_of_ranks_that_share_processes()
     }
 }
 
+/// The others go on when a rank fails, and not when it says that the job is over.
+#[test]
+fn mpi_abort_ends_a_job_that_keeps_going() {
+    for protocol in ["pmi1", "pmi2"] {
+        let mut command = mad(&["run", "-n", "4", "--keep-going"]);
+        command.arg(program()).arg("abort").env("NMAD_BOOTSTRAP", protocol);
+        let output = timed(command);
+        let said = common::err(&output);
+        assert_eq!(output.status.code(), Some(3), "{protocol}: {said}");
+        assert!(said.contains("rank 1 aborted the job: MPI_Abort"), "{protocol}: {said}");
+    }
+}
+
 #[test]
 fn a_revocation_reaches_all_although_its_origin_dies() {
     survives(&["revoker"], &[2, 3]);

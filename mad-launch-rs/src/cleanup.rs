@@ -2,7 +2,7 @@
 //!
 //! The launcher is a child subreaper: a process whose parent was a rank, or a descendant of one, becomes its
 //! child when that parent ends. While the job runs, the launcher collects those that end. After the last rank has ended,
-//! whatever is a child then is killed, at once or after a pause.
+//! whatever is a child then may end by itself for a while, and is killed then.
 
 use crate::rank::Rank;
 
@@ -71,6 +71,17 @@ impl Cleanup {
     /// Whether something is left that [`Cleanup::processes`] would kill. All ranks have ended.
     pub(crate) fn has_orphans(&self) -> bool {
         children().into_iter().any(|pid| self.is_ours(pid))
+    }
+
+    /// Sends SIGTERM to those that [`Cleanup::processes`] would kill and that are not in `told`, where they are from now on.
+    pub(crate) fn terminate_orphans(&self, told: &mut Vec<i32>) {
+        for pid in children() {
+            if self.is_ours(pid) && !told.contains(&pid) {
+                told.push(pid);
+                // SAFETY: takes no pointers; `pid` is a child that was not waited for, so the id is its own.
+                unsafe { libc::kill(pid, libc::SIGTERM) };
+            }
+        }
     }
 
     /// Kills what the ranks started and left: their orphans are now children of this process.

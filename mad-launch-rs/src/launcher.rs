@@ -181,16 +181,24 @@ impl<'a> Launcher<'a> {
         }
     }
 
-    /// Waits a little for what the ranks of a job that has succeeded have left: a filter of their output has its last lines
-    /// to write.
+    /// Waits for what the ranks have left. If the job has succeeded, a little: a filter of their output has its last lines to
+    /// write. Otherwise they are told to end, and have as long as ranks have. (A shell script ends at SIGTERM, and the
+    /// program that it runs has not got that signal.)
     pub(crate) fn wait_for_orphans(&mut self, signals: &Signals, cleanup: &Cleanup) {
-        let until = Instant::now() + DRAIN;
-        while self.failure.is_none()
-            && self.unwritable.is_none()
-            && cleanup.has_orphans()
-            && [Some(until), self.deadline].into_iter().flatten().all(|at| Instant::now() < at)
-        {
-            self.turn(signals, [Some(until), self.deadline, None]);
+        let (mut told, mut is_told) = (Vec::new(), false);
+        let mut until = [Some(Instant::now() + DRAIN), self.deadline];
+        while cleanup.has_orphans() && self.unwritable.is_none() {
+            if self.failure.is_some() && !std::mem::replace(&mut is_told, true) {
+                until = [Some(Instant::now() + TERM_TO_KILL), None];
+            }
+            let over = until.into_iter().flatten().any(|at| at <= Instant::now());
+            if over || self.parts.iter().any(|part| part.phase == Phase::Kill) {
+                return;
+            }
+            if is_told {
+                cleanup.terminate_orphans(&mut told);
+            }
+            self.turn(signals, [until[0], until[1], None]);
             cleanup.collect_orphans(&self.ranks);
         }
     }

@@ -240,10 +240,12 @@ const CAUSE_FIRST: Duration = Duration::from_millis(300);
 pub(crate) fn fatal(class: c_int, text: &str, handler: &str) -> ! {
     let rank = rank_prefix();
     say(&format!("{rank}{text}\nmadmpi: {rank}the error handler is {handler}, so the job ends"));
+    let code = if class == MPI_SUCCESS { 1 } else { class };
     if class == MPI_ERR_PROC_ABORTED {
         std::thread::sleep(CAUSE_FIRST);
+        exit(code)
     }
-    exit(if class == MPI_SUCCESS { 1 } else { class })
+    end_job(code, handler)
 }
 
 /// The rank, as messages to people begin, once it is known.
@@ -265,6 +267,13 @@ pub(crate) fn say(text: &str) {
 #[cold]
 pub(crate) fn abort(code: c_int) -> ! {
     say(&format!("{}MPI_Abort: the program ends the job with code {code}", rank_prefix()));
+    end_job(code, "MPI_Abort")
+}
+
+/// Ends the process, and the job with it, whether or not the launcher has the others go on when one fails.
+fn end_job(code: c_int, why: &str) -> ! {
+    mad_loader::flush_output();
+    newmad::plumbing::abort(status(code), why);
     exit(code)
 }
 
@@ -278,7 +287,11 @@ pub(crate) fn end(why: &str, status: c_int) -> ! {
 /// Ends the process at once, with what it has printed.
 fn exit(code: c_int) -> ! {
     mad_loader::flush_output();
-    // SAFETY: the process ends without its exit handlers, which might wait for peers. An exit code has eight bits, and 0 would
-    // look like success.
-    unsafe { libc::_exit(if code & 0xff == 0 { 1 } else { code & 0xff }) }
+    // SAFETY: the process ends without its exit handlers, which might wait for peers.
+    unsafe { libc::_exit(status(code)) }
+}
+
+/// An exit status has eight bits, and 0 would look like success.
+fn status(code: c_int) -> c_int {
+    if code & 0xff == 0 { 1 } else { code & 0xff }
 }

@@ -6,6 +6,7 @@ pub mod knobs {
     pub use crate::knobs::{RANKS, unknown, warn_of_unknown};
 }
 
+pub use crate::bootstrap::abort::abort;
 pub use crate::net::shm::cma::cma_works;
 pub use crate::net::verbs::ibv::{PortReport, ports};
 

@@ -13,6 +13,8 @@ use std::collections::BTreeMap;
 
 /// Bytes that one request may have.
 const LONGEST: usize = 1 << 20;
+/// Which of how many blocks of a request it is.
+const COUNTS: [&str; 2] = ["totspawns", "spawnssofar"];
 /// Processes that one request may ask for.
 const MOST: u32 = 1 << 14;
 
@@ -70,9 +72,13 @@ impl Assembly {
         self.bytes += text.len();
         if self.bytes > LONGEST {
             self.refused = Some("the_request_is_too_long");
-            self.lines.clear();
-        } else if let Some((key, value)) = text.split_once('=') {
-            self.lines.insert(key.trim().to_owned(), value.to_owned());
+            // Without these the block would be taken for the last, and the next one for another request.
+            self.lines.retain(|key, _| COUNTS.contains(&&**key));
+        }
+        let Some((key, value)) = text.split_once('=') else { return };
+        let key = key.trim();
+        if self.refused.is_none() || COUNTS.contains(&key) {
+            self.lines.insert(key.to_owned(), value.to_owned());
         }
     }
 
@@ -215,6 +221,16 @@ mod tests {
         long.extend((0..LONGEST / 1000 + 2).map(|at| format!("arg{at}={}", "x".repeat(1000))));
         long.push("endcmd".into());
         assert_eq!(feed(&long), Some(Err("the_request_is_too_long")));
+        // The first of two blocks: there is one answer, after the second.
+        let counts = |so_far: u32| ["totspawns=2".to_owned(), format!("spawnssofar={so_far}")];
+        for at in [0, long.len() - 1] {
+            let mut first = long.clone();
+            first.splice(at..at, counts(1));
+            assert_eq!(feed(&first), None);
+            first.extend(counts(2));
+            first.extend(["nprocs=1", "execname=b", "endcmd"].map(str::to_owned));
+            assert_eq!(feed(&first), Some(Err("the_request_is_too_long")));
+        }
         let many = ["nprocs=4294967295", "execname=a", "endcmd"].map(str::to_owned);
         assert!(feed(&many).is_some_and(|asked| asked.is_err()));
         let args = ["nprocs=1", "execname=a", "argcnt=4000000000", "endcmd"].map(str::to_owned);

@@ -17,6 +17,7 @@
 //! Rejected: an exchange of all cards when the session opens (n² look-ups for n processes, most of them
 //! for nothing).
 
+pub(crate) mod abort;
 mod counts;
 mod introduced;
 mod launched;
@@ -92,9 +93,11 @@ fn pmi(
     deadline: Instant,
 ) -> Result<Box<dyn Bootstrap>, Error> {
     if asked != Some("pmi2") && pmi1::init(&mut wire, (1, 1), deadline)? {
+        abort::through(&wire.socket, 1);
         return Ok(Box::new(Pmi1::new(wire, deadline)?));
     }
     if asked != Some("pmi1") && pmi1::init(&mut wire, (2, 0), deadline)? {
+        abort::through(&wire.socket, 2);
         return Ok(Box::new(Pmi2::new(wire, deadline)?));
     }
     Err(wire::failed(match asked {

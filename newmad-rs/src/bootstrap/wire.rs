@@ -3,6 +3,7 @@
 
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
@@ -22,7 +23,7 @@ static USED: AtomicBool = AtomicBool::new(false);
 
 /// See the module.
 pub(super) struct Wire {
-    socket: OwnedFd,
+    pub(super) socket: Arc<OwnedFd>,
     pub(super) rank: u32,
     pub(super) size: u32,
     pending: Vec<u8>,
@@ -90,7 +91,7 @@ impl Wire {
 
     /// Rank `rank` of `size` at its end of a connection.
     pub(super) fn new(socket: OwnedFd, rank: u32, size: u32) -> Wire {
-        Wire { socket, rank, size, pending: Vec::new(), owed: 0 }
+        Wire { socket: Arc::new(socket), rank, size, pending: Vec::new(), owed: 0 }
     }
 
     /// Sends a request and reads its answer, with `read`, which takes an answer whole or not at all; before that the answers

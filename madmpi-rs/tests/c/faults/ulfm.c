@@ -327,7 +327,11 @@ int main(int argc, char **argv) {
         revoked(comm);
     else if (!strcmp(mode, "meeting"))
         revoked_meeting(comm);
-    else if (!strcmp(mode, "revoker"))
+    else if (!strcmp(mode, "abort")) {
+        if (rank == 1)
+            MPI_Abort(comm, 3);
+        sleep(600);
+    } else if (!strcmp(mode, "revoker"))
         revoker_dies(comm);
     else if (!strcmp(mode, "agree"))
         agree(comm);
