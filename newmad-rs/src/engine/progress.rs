@@ -233,10 +233,9 @@ impl<D: Driver> Core<D> {
         true
     }
 
-    /// Held messages have left: no sleep ends for them any more.
+    /// Held messages have left, and there was a look: no sleep ends for them any more.
     #[cold]
-    pub(crate) fn call_off(&mut self) {
-        self.called = false;
+    fn call_off(&mut self) {
         if now_ns() < std::mem::take(&mut self.calls_at)
             && let Some(rail) = self.gates.rails.first_mut()
         {
@@ -268,6 +267,9 @@ impl<D: Driver> Core<D> {
         }
         if self.gates.backlog > 0 {
             any |= self.flush_all();
+        }
+        if self.calls_at != 0 && self.gates.backlog == 0 {
+            self.call_off();
         }
         if self.ends {
             self.try_leave();

@@ -103,6 +103,9 @@ impl Port {
     /// No caller came in time; the kernel refuses to listen any more.
     pub fn accept(&self, deadline: Option<Instant>) -> Result<Channel, Failure> {
         let mut greetings = self.greetings.lock();
+        // Who has spoken while nobody accepted is not late.
+        let until = Instant::now() + PATIENCE;
+        greetings.iter_mut().for_each(|greeting| greeting.until = until);
         loop {
             let late = |at: Instant| at.saturating_duration_since(Instant::now()).is_zero();
             if deadline.is_some_and(late) {

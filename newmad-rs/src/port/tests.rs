@@ -51,6 +51,28 @@ fn strangers_hold_up_nobody() {
     drop(silent);
 }
 
+/// Both have proven themselves before the first accept ends, and the second accept comes late.
+#[test]
+fn a_caller_waits_for_as_long_as_nobody_accepts() {
+    let port = Port::open().unwrap();
+    let callers = [(); 2].map(|()| {
+        let name = port.name().to_owned();
+        thread::spawn(move || {
+            let mut channel = call(&name, soon()).unwrap();
+            channel.receive(soon()).unwrap()
+        })
+    });
+    thread::sleep(Duration::from_millis(200));
+    for pause in [PATIENCE + Duration::from_millis(100), Duration::ZERO] {
+        let mut channel = port.accept(Some(soon())).unwrap();
+        channel.send(b"welcome", soon()).unwrap();
+        thread::sleep(pause);
+    }
+    for caller in callers {
+        assert_eq!(caller.join().unwrap(), b"welcome");
+    }
+}
+
 #[test]
 fn a_name_that_leads_nowhere_is_an_error_in_time() {
     for name in ["", "x", "newmad-port1,00,127.0.0.1:80", "newmad-port2,"] {

@@ -255,13 +255,10 @@ impl<D: Driver> Core<D> {
         any
     }
 
-    /// No message is held any more, and no sleep is to end for one.
+    /// No message is held any more. A sleep that is to end for one still does, unless there is a look: who armed has not looked.
     pub(crate) fn hold_nothing(&mut self) {
         if self.signals.held.load(Ordering::Relaxed) {
             self.signals.held.store(false, Ordering::Relaxed);
-        }
-        if self.calls_at != 0 {
-            self.call_off();
         }
     }
 
