@@ -439,6 +439,7 @@ fn child() {
         "leave one by one" => |session: &Session| leave_one_by_one(session),
         "function" | "functions" => |session: &Session| functions(session),
         "teams" => |session: &Session| death_in_a_team(session),
+        "calls" => |session: &Session| calls_after_a_death(session),
         "first" => |session: &Session| first_to_go(session),
         "gather" => |session: &Session| left_before_a_gather(session),
         "panic" => |session: &Session| {
@@ -462,8 +463,8 @@ fn child() {
     let ranks = match scenario.as_str() {
         "death" => 8,
         "teams" => 4,
-        "pairs" | "panic" | "leave" | "leave late" | "leave one by one" | "first" | "gather"
-        | "functions" => 2,
+        "calls" | "pairs" | "panic" | "leave" | "leave late" | "leave one by one" | "first"
+        | "gather" | "functions" => 2,
         "function" => 1,
         _ => own,
     };
@@ -674,6 +675,35 @@ fn death(session: &Session) -> Result<(), Error> {
     Ok(())
 }
 
+/// The second of two processes dies, and a rank of the first goes on to serve its neighbour.
+fn calls_after_a_death(session: &Session) -> Result<(), Error> {
+    let (rank, rpc) = (session.rank(), session.rpc()?);
+    if rank == 0 {
+        rpc.serve("double", |_, number: u64| 2 * number).expect("a service");
+    }
+    session.barrier()?;
+    match rank {
+        2 => die(),
+        3 => drop(session.recv(ANY, 99, &mut [])),
+        _ => {
+            let died = session.recv(2, 1, &mut []);
+            assert!(matches!(died, Err(Error::PeerDied { rank: 2, .. })), "{died:?}");
+        }
+    }
+    if rank == 1 {
+        // Each of the lanes hears of the death by a receive of its own.
+        for number in 0..20u64 {
+            let call = rpc.call::<_, u64>(0, "double", &number).expect("a call");
+            assert_eq!(call.wait().expect("an answer"), 2 * number);
+        }
+        println!("rank 1 got its answers");
+    }
+    // Rank 0 serves until then.
+    let neighbour = 1 - rank;
+    session.send(neighbour, 5, &[])?;
+    session.recv(neighbour, 5, &mut []).map(drop)
+}
+
 /// A member of the second of two processes dies, with its process, while all others wait for it in collectives.
 fn death_in_a_team(session: &Session) -> Result<(), Error> {
     let (world, rank) = (session.world()?, session.rank());
@@ -859,6 +889,13 @@ fn every_rank_hears_of_the_death_of_another_process() {
         assert_eq!(ended[0].text.matches("got the error").count(), 8, "{ended:#?}");
         noticed(&ended, 8)
     });
+}
+
+#[test]
+fn ranks_of_a_process_call_each_other_when_all_others_are_dead() {
+    let ended = common::launch("calls", 2, &[]).end(LIMIT);
+    assert_eq!(ended[0].code, Some(0), "{ended:#?}");
+    assert!(ended[0].text.contains("rank 1 got its answers"), "{ended:#?}");
 }
 
 /// A rank takes hold of the announcement of a long message, and leaves; its sender is told, and has its buffer back.

@@ -48,8 +48,13 @@ impl Inputs {
         })
     }
 
-    /// Calls `make` unless what is at `place` was made of the same.
+    /// Calls `make` unless what is at `place` was made of the same. Tests that want the same at once wait for each other: what one
+    /// of them runs is not replaced by what another one makes.
     pub fn make(self, place: &Path, make: impl FnOnce()) {
+        let mut lock = place.as_os_str().to_owned();
+        lock.push(".lock");
+        let lock = std::fs::File::create(lock).expect("a lock's file");
+        lock.lock().expect("a lock");
         let mut stamp = place.as_os_str().to_owned();
         stamp.push(".made-of");
         let stamp = Path::new(&stamp);

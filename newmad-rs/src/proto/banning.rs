@@ -5,8 +5,13 @@ use crate::net::Driver;
 use crate::proto::bans::{Ban, Reason};
 use crate::proto::core::Core;
 use crate::proto::life::Why;
-use crate::request::tag::is_control;
-use crate::request::{Op, Outcome, Owes, Place, Ref};
+use crate::request::tag::{is_call, is_control};
+use crate::request::{ANY_SOURCE, Op, Outcome, Owes, Place, Ref};
+
+/// Whether a receive is for remote calls from anywhere. It waits on when no other process is left: ranks of this one may call.
+pub(super) fn serves_all(request: Ref) -> bool {
+    request.peer == ANY_SOURCE && is_call(request.tag)
+}
 
 impl<D: Driver> Core<D> {
     /// Puts a ban in force. Callers' context: allocates.
@@ -79,7 +84,8 @@ impl<D: Driver> Core<D> {
         if matches!(request.op, Op::Probe { .. }) && is_control(request.tag) {
             return None;
         }
-        self.hopeless(request.peer).map(|(rank, cause)| Outcome::Died(rank, cause))
+        let (rank, cause) = self.hopeless(request.peer)?;
+        (!serves_all(request)).then_some(Outcome::Died(rank, cause))
     }
 
     #[cold]

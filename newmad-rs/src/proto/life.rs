@@ -6,6 +6,7 @@ use crate::gate::signals::TICK_MS;
 use crate::gate::{Assembly, Life, rails};
 use crate::matching::pool::{Content, NONE};
 use crate::net::Driver;
+use crate::proto::banning::serves_all;
 use crate::proto::core::Core;
 use crate::proto::reads::Fate;
 use crate::request::tag::is_control;
@@ -236,7 +237,9 @@ impl<D: Driver> Core<D> {
 
     pub(super) fn fail_any_if_alone(&mut self) {
         let Some((rank, cause)) = self.gates.hopeless(ANY_SOURCE) else { return };
-        let any = |request: Ref| request.peer == ANY_SOURCE && !is_control(request.tag);
+        let any = |request: Ref| {
+            request.peer == ANY_SOURCE && !is_control(request.tag) && !serves_all(request)
+        };
         while let Some(request) = self.matching.find_posted(any) {
             self.matching.unpost(request);
             self.finish(request, Outcome::Died(rank, cause));

@@ -28,6 +28,11 @@ pub(crate) fn is_control(tag: u64) -> bool {
     tag == CONTROL
 }
 
+/// Whether a message is of a remote call.
+pub(crate) fn is_call(tag: u64) -> bool {
+    tag & (u64::MAX << 56) == CALLS
+}
+
 /// The tags that a receive or a probe takes: those that agree with `value` in the bits of `mask`. A number stands for
 /// itself.
 ///

@@ -16,7 +16,7 @@ use super::{depth, serving};
 use crate::api::detached;
 use crate::error::Error;
 use crate::knobs::{RPC_MEMORY, RPC_THREADS};
-use crate::session::Session;
+use crate::session::{Session, must_not_wait};
 
 /// What a session knows of its remote calls.
 struct Current {
@@ -124,12 +124,23 @@ impl Drop for Handle {
             shared.bounds.rouse(lane);
             detached::send(inner, shared.session.rank(), lane_tag(lane), wire::stop(), ());
         }
-        // A handler that drops the last one would wait for the thread that it is on.
-        if depth::get() == 0 {
-            shared.ended.acquire_many(started).forget();
+        let shared = shared.clone();
+        let end = move |waits: bool| {
+            if waits {
+                shared.ended.acquire_many(started).forget();
+            }
+            // The handlers may hold what keeps the session open.
+            shared.registry.clear();
+        };
+        // A handler that drops the last one would wait for the thread that it is on, and so may a callback.
+        if depth::get() > 0 {
+            end(false);
+        } else if must_not_wait() {
+            let _ =
+                std::thread::Builder::new().name("newmad rpc end".into()).spawn(move || end(true));
+        } else {
+            end(true);
         }
-        // The handlers may hold what keeps the session open.
-        shared.registry.clear();
     }
 }
 

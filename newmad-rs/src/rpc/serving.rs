@@ -84,13 +84,13 @@ impl Drop for Ending {
 /// What a lane's thread does.
 fn receive(shared: &Arc<Shared>, lane: usize) {
     let mut buffer = vec![0; CALL];
-    let (mut from, mut gone) = (ANY, HashSet::new());
+    let mut gone = HashSet::new();
     loop {
         let place = Place::take(&shared.bounds, lane);
         if shared.stopping.load(Ordering::SeqCst) {
             return;
         }
-        match shared.session.recv_unchecked(from, lane_tag(lane), &mut buffer) {
+        match shared.session.recv_unchecked(ANY, lane_tag(lane), &mut buffer) {
             Ok(status) => match Incoming::decode(&buffer[..status.len]) {
                 Some(Incoming::Call(call)) => {
                     let job = Job {
@@ -110,13 +110,8 @@ fn receive(shared: &Arc<Shared>, lane: usize) {
             },
             // As above.
             Err(Error::Truncated { .. }) => {}
-            // Its call was not all there, or every other rank is gone, not all of them in order: then the last one is named
-            // again. This one can still call itself.
-            Err(Error::PeerDied { rank, .. }) if from == ANY => {
-                if !gone.insert(rank) {
-                    from = Origin::Rank(shared.session.rank());
-                }
-            }
+            // Its call was not all there.
+            Err(Error::PeerDied { rank, .. }) if gone.insert(rank) => {}
             Err(_) => return,
         }
     }

@@ -521,9 +521,13 @@ impl Inner {
     }
 }
 
+/// Whether the calling thread is inside a callback or a strategy.
+pub(crate) fn must_not_wait() -> bool {
+    pioman::plumbing::must_not_wait() || is_asked()
+}
+
 impl Drop for Inner {
     fn drop(&mut self) {
-        let must_not_wait = || pioman::plumbing::must_not_wait() || is_asked();
         if !self.closed.load(Ordering::SeqCst) && must_not_wait() {
             // The last owner is a callback's, a strategy's, or a forgotten collective's. Without a thread to be had the
             // session ends with the process.
