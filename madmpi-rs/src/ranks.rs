@@ -65,7 +65,10 @@ fn host(argv: *const *const c_char) -> Result<c_int, String> {
     }
     let program = std::env::current_exe().map_err(|e| format!("finding the program: {e}"))?;
     if !program.exists() {
-        return Err(format!("{}: the program's file was removed or replaced while it started: start it again", program.display()));
+        return Err(format!(
+            "{}: the program's file was removed or replaced while it started: start it again",
+            program.display()
+        ));
     }
     let program = mad_loader::Program::open(&program).map_err(|e| e.to_string())?;
     per_rank::has(ranks as usize);

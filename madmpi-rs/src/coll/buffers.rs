@@ -179,6 +179,11 @@ impl Buffer {
         Buffer::Direct { at: memory.cast::<u8>().expose_provenance(), len: memory.len() }
     }
 
+    /// Room for what nobody looks at.
+    pub(super) fn unused(len: usize) -> Buffer {
+        Buffer::Staged { blocks: Vec::new(), len }
+    }
+
     pub(super) fn len(&self) -> usize {
         match self {
             Buffer::Nothing => 0,

@@ -114,7 +114,15 @@ pub(crate) fn scan(
         return Err(Fault::handle(MPI_ERR_COMM, "comm", comm.handle().0, why));
     }
     let operator = op::packed_operator(op, send.datatype)?;
-    let plan = reduction(comm, (send, recv), operator, |len| Task::Scan { len, inclusive })?;
+    let task = |len| Task::Scan { len, inclusive };
+    if !inclusive && comm.rank() == 0 && !send.is_in_place() {
+        // There is no result, and `recvbuf` may be anything.
+        let input = buffers::one(send)?;
+        let output = Buffer::unused(input.len());
+        let plan = GroupPlan::new(comm, task(input.len()));
+        return Ok(Plan::Group(GroupPlan { operator: Some(operator), input, output, ..plan }));
+    }
+    let plan = reduction(comm, (send, recv), operator, task)?;
     // An exclusive scan leaves the first rank's result as it is.
     Ok(Plan::Group(GroupPlan { keeps: !inclusive, ..plan }))
 }

@@ -7,9 +7,9 @@ use newmad::raw::Awaited;
 use super::layout::{Packed, packed};
 use super::pending::Access;
 use super::remote::Fetch;
-use super::target::{Target, basic, origin, same_length};
+use super::target::{Target, basic, fit, origin};
 use super::update::{Place, Update};
-use super::{Reach, Win, direct, foreign, layout};
+use super::{Reach, Win, direct, foreign};
 use crate::abi::*;
 use crate::datatype::{self, Choice, Elements, Row};
 use crate::error::Fault;
@@ -43,30 +43,32 @@ impl Operation for AccessRequest {
 /// Bytes for an operator that does not look at its operand.
 static UNUSED: [u8; 64] = [0; 64];
 
-/// Has `fill` fill packed elements, which are then at the origin: in place, if they lie in a row.
+/// Has `fill` fill the first `len` bytes of packed elements, which are then at the origin: in place, if they lie in a row.
 #[inline]
 fn fetched(
     elements: &Elements,
+    len: usize,
     fill: impl FnOnce(&mut [u8]) -> Result<(), Fault>,
 ) -> Result<(), Fault> {
-    if !elements.datatype.contiguous || elements.len() == 0 {
-        let mut room = vec![0; elements.len()];
+    if !elements.datatype.contiguous || len == 0 {
+        let mut room = vec![0; len];
         fill(&mut room)?;
         elements.unpack_from(&room);
         return Ok(());
     }
-    // SAFETY: the elements are writable, by the invariant of their type, and left alone during the call.
-    fill(unsafe { std::slice::from_raw_parts_mut(elements.address().cast(), elements.len()) })
+    debug_assert!(len <= elements.len());
+    // SAFETY: the elements, which are not fewer, are writable, by the invariant of their type, and left alone during the call.
+    fill(unsafe { std::slice::from_raw_parts_mut(elements.address().cast(), len) })
 }
 
 /// # Errors
-/// The origin's data have another length; the call has a request, and the target is not locked.
+/// The call has a request, and the target is not locked.
 #[inline]
-fn check(win: &Win, target: &Target, origin: &Elements, request: bool) -> Result<(), Fault> {
-    if request {
-        win.epochs.check_passive(Some(target.rank))?;
+fn check(win: &Win, target: &Target, request: bool) -> Result<(), Fault> {
+    match request {
+        true => win.epochs.check_passive(Some(target.rank)),
+        false => Ok(()),
     }
-    same_length(target, origin)
 }
 
 /// # Errors
@@ -76,9 +78,14 @@ pub(crate) fn put(win: &Win, from: Choice, at: &Where, request: bool) -> Result<
     if !request && direct::put(win, &from, at).is_some() {
         return Ok(None);
     }
+    if at.rank == MPI_PROC_NULL {
+        return Ok(None);
+    }
     let from = origin(from, "origin")?;
-    let Some(target) = Target::new(win, at)? else { return Ok(None) };
-    check(win, &target, &from, request)?;
+    let Some(mut target) = Target::new(win, at)? else { return Ok(None) };
+    check(win, &target, request)?;
+    fit(from.len() <= target.len, &target, &from)?;
+    target.shorten(from.len());
     match target.reach {
         Reach::Here(to) => {
             let (rows, count) = (from.datatype.contiguous, target.count);
@@ -101,13 +108,13 @@ pub(crate) fn put(win: &Win, from: Choice, at: &Where, request: bool) -> Result<
         }
         Reach::Foreign(to, pid) => {
             let from = packed(&from)?;
-            let runs = layout::runs(&target.datatype, target.count, to);
+            let runs = target.runs(to);
             // SAFETY: the bytes are these; the target has said where its window is.
             unsafe { foreign::write(pid, &runs, from.as_ptr())? };
             Ok(None)
         }
         Reach::Messages(to) => {
-            let runs = layout::runs(&target.datatype, target.count, to);
+            let runs = target.runs(to);
             win.remote()?.put(target.rank, runs, from, request)
         }
     }
@@ -120,9 +127,13 @@ pub(crate) fn get(win: &Win, into: Choice, at: &Where, request: bool) -> Result<
     if !request && direct::get(win, &into, at).is_some() {
         return Ok(None);
     }
+    if at.rank == MPI_PROC_NULL {
+        return Ok(None);
+    }
     let into = origin(into, "origin")?;
     let Some(target) = Target::new(win, at)? else { return Ok(None) };
-    check(win, &target, &into, request)?;
+    check(win, &target, request)?;
+    fit(target.len <= into.len(), &target, &into)?;
     match target.reach {
         Reach::Here(from) => {
             let (rows, count) = (into.datatype.contiguous, target.count);
@@ -131,13 +142,13 @@ pub(crate) fn get(win: &Win, into: Choice, at: &Where, request: bool) -> Result<
             // SAFETY: as in `put`, the other way round.
             unsafe {
                 match (rows, target.datatype.contiguous) {
-                    (true, true) => std::ptr::copy(from, to, into.len()),
+                    (true, true) => std::ptr::copy(from, to, target.len),
                     (false, true) => {
-                        into.datatype.unpack(from, into.len(), to, into.count as usize);
+                        into.datatype.unpack(from, target.len, to, into.count as usize);
                     }
                     (true, false) => target.datatype.pack(from, count, to),
                     (false, false) => {
-                        let mut copy = vec![0; into.len()];
+                        let mut copy = vec![0; target.len];
                         target.datatype.pack(from, count, copy.as_mut_ptr());
                         into.unpack_from(&copy);
                     }
@@ -146,13 +157,15 @@ pub(crate) fn get(win: &Win, into: Choice, at: &Where, request: bool) -> Result<
             Ok(None)
         }
         Reach::Foreign(from, pid) => {
-            let runs = layout::runs(&target.datatype, target.count, from);
+            let runs = target.runs(from);
             // SAFETY: the room has the length of the runs; the target has said where its window is.
-            fetched(&into, |room| unsafe { foreign::read(pid, &runs, room.as_mut_ptr()) })?;
+            fetched(&into, target.len, |room| unsafe {
+                foreign::read(pid, &runs, room.as_mut_ptr())
+            })?;
             Ok(None)
         }
         Reach::Messages(from) => {
-            let runs = layout::runs(&target.datatype, target.count, from);
+            let runs = target.runs(from);
             win.remote()?.get(target.rank, runs, into, request)
         }
     }
@@ -182,6 +195,9 @@ pub(crate) fn accumulate(
     if !request && let Some(done) = direct::accumulate(win, &what, at) {
         return done.map(|()| None);
     }
+    if at.rank == MPI_PROC_NULL {
+        return Ok(None);
+    }
     let unused = what.op == MPI_NO_OP && what.compare.is_none();
     if unused && what.result.is_none() {
         let why = "it is for accumulations that fetch: see MPI_Get_accumulate and MPI_Fetch_and_op";
@@ -194,18 +210,26 @@ pub(crate) fn accumulate(
     let result = what.result.map(|result| origin(result, "result")).transpose()?;
     let compare = what.compare.map(|compare| origin(compare, "compare")).transpose()?;
     let op = if what.compare.is_some() { op::get(MPI_REPLACE)? } else { op::get(what.op)? };
-    let Some(target) = Target::new(win, at)? else { return Ok(None) };
-    for elements in from.iter().chain(&result).chain(&compare) {
-        check(win, &target, elements, request)?;
+    let Some(mut target) = Target::new(win, at)? else { return Ok(None) };
+    check(win, &target, request)?;
+    for elements in result.iter().chain(&compare) {
+        fit(target.len <= elements.len(), &target, elements)?;
+    }
+    if let Some(from) = &from {
+        let may_be_shorter = result.is_none() && from.len() < target.len;
+        fit(may_be_shorter || from.len() == target.len, &target, from)?;
+        target.shorten(from.len());
     }
     if target.len == 0 {
         return Ok(None);
     }
     let (kind, row) = basic(&target.datatype)?;
     let operator = Accumulator::new(&op, row)?;
-    if let (Accumulator::Kernel(_), Some(from)) = (operator, &from)
-        && basic(&from.datatype)?.1.basic != row.basic
-    {
+    let is_alike = match (operator, &from) {
+        (Accumulator::Kernel(_), Some(from)) => basic(&from.datatype)?.1.basic == row.basic,
+        _ => true,
+    };
+    if !is_alike || !target.len.is_multiple_of(row.size) {
         let text = "the elements are of another type at the origin than at the target";
         return Err(Fault::new(MPI_ERR_TYPE, text));
     }
@@ -220,13 +244,15 @@ pub(crate) fn accumulate(
         None => Update::Combine(operator, &operand),
     };
     if let Reach::Messages(to) = target.reach {
-        let runs = layout::runs(&target.datatype, target.count, to);
+        let runs = target.runs(to);
         let fetch = Fetch { update, operator: what.op, kind, size: row.size, result };
         return win.remote()?.update(target.rank, runs, fetch, request);
     }
     let _held = win.update_lock(target.rank).lock(&|| win.alive())?;
     match &result {
-        Some(result) => fetched(result, |room| apply(&target, &update, Some(room), row))?,
+        Some(result) => {
+            fetched(result, target.len, |room| apply(&target, &update, Some(room), row))?;
+        }
         None => apply(&target, &update, None, row)?,
     }
     Ok(None)
@@ -241,11 +267,15 @@ fn apply(
 ) -> Result<(), Fault> {
     let runs;
     let place = match target.reach {
-        Reach::Here(at) => {
+        Reach::Here(at) if target.is_whole() => {
             Place::Here(std::ptr::with_exposed_provenance_mut(at), target.count, &target.datatype)
         }
+        Reach::Here(at) => {
+            runs = target.runs(at);
+            Place::Runs(&runs)
+        }
         Reach::Foreign(at, pid) => {
-            runs = layout::runs(&target.datatype, target.count, at);
+            runs = target.runs(at);
             Place::Foreign(pid, &runs)
         }
         Reach::Messages(_) => return Err(Fault::new(MPI_ERR_INTERN, "reached by messages")),

@@ -122,6 +122,12 @@ pub(super) fn pieces(mut runs: Runs, bytes: usize, most: usize, unit: usize) -> 
     all
 }
 
+/// The runs of the first `bytes` of the packed data.
+pub(super) fn first(runs: Runs, bytes: usize) -> Runs {
+    let piece = pieces(runs, bytes, usize::MAX, 1).into_iter().next();
+    piece.filter(|_| bytes > 0).map(|piece| piece.runs).unwrap_or_default()
+}
+
 /// Packed elements of the origin: in place, if they lie in a row.
 pub(super) enum Packed<'a> {
     Row(&'a [u8]),

@@ -12,8 +12,8 @@ use crate::error::Fault;
 pub(super) enum Exposed {
     /// From that address on so many bytes.
     Fixed(usize, usize),
-    /// Attached memory: addresses and lengths.
-    Attached(KernelMutex<BTreeMap<usize, usize>>),
+    /// Attached memory: addresses and lengths. Of no bytes: addresses.
+    Attached(KernelMutex<(BTreeMap<usize, usize>, Vec<usize>)>),
 }
 
 impl Exposed {
@@ -23,12 +23,15 @@ impl Exposed {
     /// The window has its memory, or some of this is attached already.
     pub(super) fn attach(&self, at: usize, len: usize) -> Result<(), Fault> {
         let Exposed::Attached(all) = self else { return Err(fixed()) };
-        let mut all = all.lock();
+        let (all, empty) = &mut *all.lock();
+        if len == 0 {
+            empty.push(at);
+            return Ok(());
+        }
         let end = at.checked_add(len);
-        let mut before = all.range(..end.unwrap_or(usize::MAX)).rev();
-        let before = before.find(|(_, length)| **length > 0);
-        let overlaps = before.is_some_and(|(&other, &length)| len > 0 && other + length > at);
-        if end.is_none() || overlaps || all.contains_key(&at) {
+        let before = all.range(..end.unwrap_or(usize::MAX)).next_back();
+        let overlaps = before.is_some_and(|(&other, &length)| other + length > at);
+        if end.is_none() || overlaps {
             let why = "the memory, or a part of it, is attached already, or does not exist";
             return Err(Fault::handle(MPI_ERR_RMA_ATTACH, "base", at, why));
         }
@@ -42,8 +45,15 @@ impl Exposed {
     /// It was not attached.
     pub(super) fn detach(&self, at: usize) -> Result<(), Fault> {
         let Exposed::Attached(all) = self else { return Err(fixed()) };
-        match all.lock().remove(&at) {
-            Some(_) => Ok(()),
+        let (all, empty) = &mut *all.lock();
+        if all.remove(&at).is_some() {
+            return Ok(());
+        }
+        match empty.iter().position(|&other| other == at) {
+            Some(found) => {
+                empty.swap_remove(found);
+                Ok(())
+            }
             None => {
                 let why = "no memory that was attached begins there";
                 Err(Fault::handle(MPI_ERR_RMA_ATTACH, "base", at, why))
@@ -56,8 +66,8 @@ impl Exposed {
         match self {
             Exposed::Fixed(at, len) => runs.iter().all(|&run| inside(run, *at, *len)),
             Exposed::Attached(all) => {
-                let all = all.lock();
-                let has = |low, high| attached(&all, low, high);
+                let (all, _) = &*all.lock();
+                let has = |low, high| attached(all, low, high);
                 // A run may have its bytes in several pieces of memory, with a gap between them.
                 let in_pieces = |run: Run| {
                     run.each().all(|(at, len)| at.checked_add(len).is_some_and(|end| has(at, end)))
@@ -87,7 +97,7 @@ fn bounds(run: Run) -> Option<(usize, usize)> {
 /// Whether all bytes between two addresses are attached, perhaps in several pieces.
 fn attached(all: &BTreeMap<usize, usize>, mut low: usize, high: usize) -> bool {
     while low < high {
-        match all.range(..=low).rev().find(|(_, len)| **len > 0) {
+        match all.range(..=low).next_back() {
             Some((&at, &len)) if at + len > low => low = at + len,
             _ => return false,
         }

@@ -167,9 +167,10 @@ impl Remote {
         }
         let requests = &self.members[rank].requests;
         let count = pieces.len();
+        let len = pieces.iter().map(|piece| piece.len).sum();
         let into = match &pieces[..] {
-            [piece] if piece.len > SHORT => Into::Data(into.data()?),
-            _ => Into::Room(vec![0; into.len()].into(), into),
+            [_] if len > SHORT && len == into.len() => Into::Data(into.data()?),
+            _ => Into::Room(vec![0; len].into(), into),
         };
         let access = Access::new(&self.comm.session, count, into);
         let memory = access.memory();

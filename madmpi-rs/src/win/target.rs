@@ -1,5 +1,6 @@
 //! The elements that an access names at its target, checked.
 
+use super::layout::{self, Runs};
 use super::{Reach, Win};
 use crate::abi::*;
 use crate::datatype::{self, Choice, Datatype, Elements, Row};
@@ -65,6 +66,28 @@ impl Target {
         };
         let reach = win.reach(rank, at.disp, count, &datatype)?;
         Ok(Some(Target { rank, reach, count, datatype, len }))
+    }
+}
+
+impl Target {
+    /// Leaves the first `len` bytes of data; the last element may not be whole.
+    #[inline]
+    pub(super) fn shorten(&mut self, len: usize) {
+        if len < self.len {
+            self.count = len.div_ceil(self.datatype.size);
+            self.len = len;
+        }
+    }
+
+    /// Whether all of its elements are whole.
+    pub(super) fn is_whole(&self) -> bool {
+        self.len == self.count * self.datatype.size
+    }
+
+    /// Where its data lie, from its first element on, which is at that address.
+    pub(super) fn runs(&self, at: usize) -> Runs {
+        let runs = layout::runs(&self.datatype, self.count, at);
+        if self.is_whole() { runs } else { layout::first(runs, self.len) }
     }
 }
 
@@ -142,13 +165,13 @@ fn named(mut fault: Fault, role: &str) -> Fault {
 }
 
 /// # Errors
-/// The origin's data have another length.
+/// The data of one side do not fit the room at the other.
 #[inline]
-pub(super) fn same_length(target: &Target, origin: &Elements) -> Result<(), Fault> {
-    let (here, there) = (origin.len(), target.len);
-    if here == there {
+pub(super) fn fit(fits: bool, target: &Target, origin: &Elements) -> Result<(), Fault> {
+    if fits {
         return Ok(());
     }
+    let (here, there) = (origin.len(), target.len);
     let text = format!("the elements have {here} bytes at the origin and {there} at the target");
     Err(Fault::new(MPI_ERR_TRUNCATE, text))
 }
