@@ -1,15 +1,13 @@
 //! Links over verbs: what a process tells a peer of its end, and the link that it makes of what the peer tells.
 
-use std::io;
 use std::ops::Range;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{OwnedFd, RawFd};
 use std::sync::Arc;
 
 use super::channels::{CONTROLS, MESSAGE, Settings, TAIL};
 use super::eager::Eager;
 use super::flow::{MOST, WORDS};
 use super::ibv::{Adapter, Event, Plan, QueuePair, pick};
-use super::peer::READY;
 use super::pieces::READS_OF_LINK;
 use super::supply::Supply;
 use super::{Peer, Verbs};
@@ -114,7 +112,7 @@ impl Own {
         pair.map(Offer).map_err(during("making a queue pair (NMAD_DRIVER=verbs)"))
     }
 
-    /// The link with `peer`, which has told `theirs`. The called is told by a byte when the caller's end is ready.
+    /// The link with `peer`, which has told `theirs`. The called is told when the caller's end is installed.
     ///
     /// # Errors
     /// There is no way to the peer, or the kernel refuses memory.
@@ -144,21 +142,7 @@ impl Own {
             0 => None,
             _ => Some(self.home.make(eager).map_err(during(doing))?),
         };
-        if is_caller {
-            tell(&socket).map_err(during(doing))?;
-        }
         let grants = (self.slots, theirs.slots);
         Ok(Peer::new(pair, socket, grants, self.adapter.plan.each, is_caller, buffers, eager))
-    }
-}
-
-/// Writes the byte; the socket is new, so it has room.
-fn tell(socket: &OwnedFd) -> io::Result<()> {
-    let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
-    let byte = [READY];
-    // SAFETY: a local of one byte.
-    match unsafe { libc::send(socket.as_raw_fd(), byte.as_ptr().cast(), 1, flags) } {
-        1 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
     }
 }

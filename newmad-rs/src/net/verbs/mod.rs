@@ -221,7 +221,7 @@ impl Verbs {
         self.waiting += usize::from(!link.may_send);
         self.links.routes.push((link.pair.number(), rank));
         self.links.routes.sort_unstable();
-        self.links.peers[rank as usize] = Some(link);
+        self.links.peers[rank as usize].insert(link).is_installed();
         Ok(())
     }
 

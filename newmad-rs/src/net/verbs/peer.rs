@@ -3,6 +3,8 @@
 use std::collections::VecDeque;
 use std::os::fd::{AsRawFd, OwnedFd};
 
+use rustix::net::{SendFlags, send};
+
 use super::Track;
 use super::channels::{Route, TAIL};
 use super::eager::{BEHIND, Eager, News, Next};
@@ -16,7 +18,7 @@ use crate::sys::errno;
 use crate::wire::{Header, Kind, LONG, Malformed};
 
 /// What the caller writes to the socket when its queue pair can receive.
-pub(super) const READY: u8 = b'r';
+const READY: u8 = b'r';
 
 /// Where the flags begin in the word that travels with every packet, behind flow control's part.
 const FLAGS: u32 = 25;
@@ -100,6 +102,17 @@ impl Peer {
     #[inline]
     pub(super) fn under_way(&self) -> usize {
         self.posted - self.over
+    }
+
+    /// This end is installed: the caller tells the called, which has waited, by a byte. (It told before it was installed, and
+    /// packets that came in between were taken for those of a link that there was.)
+    pub(super) fn is_installed(&mut self) {
+        let Some(socket) = self.socket.as_ref().filter(|_| self.may_send) else { return };
+        // The socket is new, so it has room.
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        if let Err(errno) = send(socket, &[READY], flags) {
+            self.fail(Cause::Broken(errno.raw_os_error()));
+        }
     }
 
     /// The link has failed, if it had not before.

@@ -58,6 +58,42 @@ fn linked(settings: Settings) -> Option<[(Own, Verbs); 2]> {
     Some([(caller, first), (called, second)])
 }
 
+/// A link that is made again: its receive buffers are posted, and its queue pair is not known yet.
+#[test]
+fn nothing_is_sent_to_an_end_that_is_not_installed() {
+    let Some([(mut caller, mut first), (mut called, mut second)]) = linked(Settings::NONE) else {
+        return;
+    };
+    let [near, far] = sockets();
+    let (offer, answer) = (caller.offer().unwrap(), called.offer().unwrap());
+    let (offered, answered) = (offer.address(), answer.address());
+    let link = called.link(0, far.into(), answer, Some(offered), false).unwrap();
+    second.install(0, link).unwrap();
+    let link = caller.link(1, near.into(), offer, Some(answered), true).unwrap();
+    let mut sent = 0;
+    let mut send = |second: &mut Verbs| {
+        second.begin();
+        sent += u64::from(second.post_small(0, &header(sent, 0), &[]));
+        sent
+    };
+    for _ in 0..50 {
+        send(&mut second);
+        // What has come is taken.
+        first.begin();
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    first.install(1, link).unwrap();
+    until("the first packet", || send(&mut second) > 0);
+    let mut came = None;
+    until("its arrival", || {
+        first.begin();
+        second.begin();
+        came = shown(first.peek_small(1)).unwrap();
+        came.is_some()
+    });
+    assert_eq!(came.unwrap().0.tag, 0);
+}
+
 fn header(number: u64, payload: usize) -> Header {
     Header { tag: number, len: payload as u64, payload: payload as u32, ..Header::new(Kind::Eager) }
 }
