@@ -69,6 +69,8 @@ pub(in crate::net::verbs) struct Incoming {
     /// 2^32.
     released: u32,
     base: u32,
+    /// Of the ring, the slot that is released next.
+    slot: u32,
     packets: u32,
     /// Slots written before the sender stopped.
     last: u32,
@@ -88,6 +90,7 @@ impl Incoming {
             accepted: Shape::NONE,
             released: 0,
             base: 0,
+            slot: 0,
             packets: 0,
             last: 0,
             word: BEGIN,
@@ -103,6 +106,12 @@ impl Incoming {
             && matches!(self.stage, Stage::Open | Stage::Reshaping | Stage::Draining)
     }
 
+    /// So many slots have been released since the ring was made.
+    #[cfg(test)]
+    pub(super) fn age(&mut self, slots: u32) {
+        self.base = self.base.wrapping_sub(slots);
+    }
+
     pub(in crate::net::verbs) fn shape(&self) -> Shape {
         self.shape
     }
@@ -110,8 +119,7 @@ impl Incoming {
     /// Where in the ring the next slot ends.
     #[inline]
     pub(in crate::net::verbs) fn end_of_slot(&self) -> usize {
-        let number = self.released.wrapping_sub(self.base) % self.shape.slots.max(1);
-        (number as usize + 1) * self.shape.size as usize
+        (self.slot as usize + 1) * self.shape.size as usize
     }
 
     /// The last eight bytes of the next slot when it is written, but for the length.
@@ -158,6 +166,7 @@ impl Incoming {
     #[inline]
     pub(in crate::net::verbs) fn release_slot(&mut self) {
         self.released = self.released.wrapping_add(1);
+        self.slot = (self.slot + 1) % self.shape.slots.max(1);
         let untold = self.released.wrapping_sub(self.word.taken);
         self.word_due |= untold * 4 >= self.shape.slots;
         self.drain();
@@ -254,7 +263,7 @@ impl Incoming {
         }
         self.shape = shape;
         self.accepted = shape;
-        self.base = self.released;
+        (self.base, self.slot) = (self.released, 0);
         self.stage = if shape.is_none() { Stage::Closed } else { Stage::Open };
         self.say = Some(Message::Done(shape, place));
     }

@@ -61,6 +61,8 @@ pub(in crate::net::verbs) struct Outgoing {
     /// Slots written by now, and when the ring was made; packets by send and receive. All of the link, modulo 2^32.
     written: u32,
     base: u32,
+    /// Of the ring, the slot that is written next. (Their number in the ring's time, modulo its slots, jumps at 2^32.)
+    slot: u32,
     packets: u32,
     /// A slot was written: packets tell how many.
     used: bool,
@@ -85,6 +87,7 @@ impl Outgoing {
             ring: (Shape::NONE, Place::default()),
             written: 0,
             base: 0,
+            slot: 0,
             packets: 0,
             used: false,
             known: BEGIN,
@@ -120,7 +123,7 @@ impl Outgoing {
     pub(in crate::net::verbs) fn target(&self, len: usize) -> (Place, Tail) {
         let (shape, place) = self.ring;
         let number = self.written.wrapping_sub(self.base);
-        let end = (u64::from(number % shape.slots.max(1)) + 1) * u64::from(shape.size);
+        let end = (u64::from(self.slot) + 1) * u64::from(shape.size);
         let address = place.address.wrapping_add(end - (len + TAIL) as u64);
         let tail = Tail { before: self.packets, len: len as u32, sequence: number.wrapping_add(1) };
         (Place { address, ..place }, tail)
@@ -143,6 +146,7 @@ impl Outgoing {
             self.used = true;
             self.lens[(self.written % MOST_SLOTS) as usize] = len as u16;
             self.written = self.written.wrapping_add(1);
+            self.slot = (self.slot + 1) % self.ring.0.slots.max(1);
         } else {
             self.packets = self.packets.wrapping_add(1);
             match route {
@@ -201,7 +205,7 @@ impl Outgoing {
             (Message::Done(shape, place), Stage::Flushed) if self.say.is_none() => {
                 // All slots of the old ring are released.
                 self.take(self.written);
-                self.base = self.written;
+                (self.base, self.slot) = (self.written, 0);
                 self.ring = (shape, place);
                 self.stage = if shape.is_none() { Stage::Closed } else { Stage::Open };
                 self.window.restart();
@@ -283,6 +287,12 @@ impl Outgoing {
     }
 
     #[cfg(any(test, fuzzing))]
+    /// So many slots have been written since the ring was made.
+    #[cfg(test)]
+    pub(super) fn age(&mut self, slots: u32) {
+        self.base = self.base.wrapping_sub(slots);
+    }
+
     pub(super) fn written(&self) -> u32 {
         self.written
     }

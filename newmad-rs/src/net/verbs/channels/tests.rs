@@ -409,7 +409,11 @@ proptest! {
 
 /// A world with a channel, one message, and a receiver of which the sender knows that it polls.
 fn world_whose_receiver_polls() -> World {
-    let shape = Shape { slots: 4, size: 64 };
+    world_of_slots(4)
+}
+
+fn world_of_slots(slots: u32) -> World {
+    let shape = Shape { slots, size: 64 };
     let rules = Rules { after: 1, window: 100, reshapes: None, fixed: Some(shape) };
     let mut world = World::new(rules);
     world.send(1);
@@ -418,6 +422,23 @@ fn world_whose_receiver_polls() -> World {
     world.exchange(true);
     world.sender_progresses();
     world
+}
+
+/// Slots keep their turn, however many of them make up the ring, when their number passes 2^32.
+#[test]
+fn slots_follow_each_other_for_ever() {
+    let mut world = world_of_slots(3);
+    world.out.age(u32::MAX - 4);
+    world.come.age(u32::MAX - 4);
+    let before = world.by_ring;
+    for _ in 0..5 {
+        (0..3).for_each(|_| world.send(1));
+        // Nothing is taken before all have arrived.
+        (0..3).for_each(|_| world.arrive(0));
+        world.exchange(true);
+        world.sender_progresses();
+    }
+    assert!(world.by_ring - before > 6 && world.got == world.sent);
 }
 
 /// A receiver falls asleep while its ring is replaced, and the new one is made while it sleeps.
