@@ -53,6 +53,7 @@ impl Inputs {
     pub fn make(self, place: &Path, make: impl FnOnce()) {
         let mut lock = place.as_os_str().to_owned();
         lock.push(".lock");
+        std::fs::create_dir_all(place.parent().expect("a folder")).expect("a folder");
         let lock = std::fs::File::create(lock).expect("a lock's file");
         lock.lock().expect("a lock");
         let mut stamp = place.as_os_str().to_owned();
