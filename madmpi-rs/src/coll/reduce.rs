@@ -116,11 +116,15 @@ pub(crate) fn scan(
     let operator = op::packed_operator(op, send.datatype)?;
     let task = |len| Task::Scan { len, inclusive };
     if !inclusive && comm.rank() == 0 && !send.is_in_place() {
-        // There is no result, and `recvbuf` may be anything.
+        // There is no result, and `recvbuf` may be anything. But one buffer for both is refused as at the others, or these
+        // would refuse the call alone.
         let input = buffers::one(send)?;
-        let output = Buffer::unused(input.len());
-        let plan = GroupPlan::new(comm, task(input.len()));
-        return Ok(Plan::Group(GroupPlan { operator: Some(operator), input, output, ..plan }));
+        let (unused, len) = (Buffer::unused(input.len()), input.len());
+        let output = buffers::one(recv).unwrap_or(Buffer::Nothing);
+        let plan = GroupPlan::new(comm, task(len));
+        let plan = GroupPlan { operator: Some(operator), input, output, ..plan };
+        plan.check_apart()?;
+        return Ok(Plan::Group(GroupPlan { output: unused, ..plan }));
     }
     let plan = reduction(comm, (send, recv), operator, task)?;
     // An exclusive scan leaves the first rank's result as it is.

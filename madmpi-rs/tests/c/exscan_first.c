@@ -15,7 +15,7 @@ int main(int argc, char **argv) {
         MPI_Exscan(own, rank ? before : NULL, count, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
         MPI_Request request;
         static int again[3000];
-        MPI_Iexscan(own, rank ? again : own, count, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request);
+        MPI_Iexscan(own, rank ? again : NULL, count, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request);
         MPI_Wait(&request, MPI_STATUS_IGNORE);
         for (int i = 0; i < count && rank; i++) {
             int sum = rank * (rank + 1) / 2 + i * rank;
