@@ -286,13 +286,13 @@ impl Outgoing {
         self.stage != Stage::Closed || self.used
     }
 
-    #[cfg(any(test, fuzzing))]
     /// So many slots have been written since the ring was made.
     #[cfg(test)]
     pub(super) fn age(&mut self, slots: u32) {
         self.base = self.base.wrapping_sub(slots);
     }
 
+    #[cfg(any(test, fuzzing))]
     pub(super) fn written(&self) -> u32 {
         self.written
     }
