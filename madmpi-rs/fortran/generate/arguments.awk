@@ -4,7 +4,7 @@
 function changes(i) {
     if (name[i] ~ /^(position|dims|buflen|pset_len)$/ || name[i] == "message" && F ~ /^I?[Mm]recv(_c)?$/) return 1
     return (handle[i] || name[i] ~ /keyval$/) &&
-        F ~ /^(.*_(free|disconnect|close|free_keyval)|Keyval_free|Session_finalize|Start|Wait|Test|Type_commit|Cancel)$/
+        F ~ /^(.*_(free|disconnect|close|free_keyval)|Keyval_free|Session_finalize|Start|Wait|Test|Type_commit)$/
 }
 
 # Calls that return before they are done with their buffers, or past which the program's accesses to memory must not move.
@@ -42,7 +42,8 @@ function is_value(i) { return !stars[i] && !array[i] }
 
 # in, out or inout.
 function intent(i) {
-    if (is_value(i) || const[i]) return "in"
+    # C has pointers to these without a `const`.
+    if (is_value(i) || const[i] || name[i] == "ranges" || F == "Cancel") return "in"
     if (kind(i) == "Handles") return name[i] == "array_of_datatypes" ? "out" : "inout"
     return changes(i) ? "inout" : "out"
 }

@@ -14,7 +14,7 @@ use crate::error::Fault;
 use crate::handle::Ref;
 use crate::info;
 use crate::port::soft;
-use crate::port::spawn::{self, Outcome};
+use crate::port::spawn::{self, Outcome, Wanted};
 
 /// A text of the program, which the process manager is to be sent.
 fn text(bytes: &[u8], name: &str) -> Result<String, Fault> {
@@ -23,7 +23,7 @@ fn text(bytes: &[u8], name: &str) -> Result<String, Fault> {
     })
 }
 
-fn command(program: Text, argv: Texts, maxprocs: c_int, info: MPI_Info) -> Result<Command, Fault> {
+fn command(program: Text, argv: Texts, maxprocs: c_int, info: MPI_Info) -> Result<Wanted, Fault> {
     let program = text(program.bytes_or(MPI_ERR_ARG, "command")?, "command")?;
     if program.is_empty() {
         return Err(Fault::argument(MPI_ERR_ARG, "command", "empty", "it names a program"));
@@ -51,22 +51,30 @@ fn command(program: Text, argv: Texts, maxprocs: c_int, info: MPI_Info) -> Resul
             }
         }
     }
-    Ok(Command { program, args, processes, hints })
+    Ok((Command { program, args, processes, hints }, most))
 }
 
 /// Starts what the root wants, and tells the program what became of it.
 fn start(
     comm: &Ref<Comm>,
     root: c_int,
-    commands: impl FnOnce() -> Result<Vec<Command>, Fault>,
+    commands: impl FnOnce() -> Result<Vec<Wanted>, Fault>,
     (intercomm, errcodes): (Out<MPI_Comm>, ArrayMut<c_int>),
 ) -> Result<(), Fault> {
     give(intercomm, None)?;
     let root = check_root(comm, root)?;
     let Outcome { asked, result } = spawn::spawn(comm, root, commands);
     if errcodes.address() != MPI_ERRCODES_IGNORE {
-        let code = result.as_ref().map_or_else(|fault| fault.class, |_| MPI_SUCCESS);
-        array_mut!(errcodes[asked as i64])?.fill(code);
+        // Those of a program follow each other, and what was not asked for (the hint `soft`) was not started.
+        let count = asked.iter().map(|&[_, most]| most).sum::<u64>();
+        let mut rest = array_mut!(errcodes[count as i64])?;
+        for [started, most] in asked {
+            let (codes, others) = rest.split_at_mut(most as usize);
+            let (codes, missing) = codes.split_at_mut(started as usize);
+            codes.fill(result.as_ref().map_or_else(|fault| fault.class, |_| MPI_SUCCESS));
+            missing.fill(MPI_ERR_SPAWN);
+            rest = others;
+        }
     }
     give(intercomm, Some(result?))
 }

@@ -157,6 +157,7 @@ impl Circle {
             session.leave_agreements();
             let _ = session.close(); // of processes that have no process manager in common: nothing to fail
         };
+        let _blocked = marcel::plumbing::signal::AllBlocked::new();
         let thread = std::thread::Builder::new().name("madmpi-disconnect".into()).spawn(close);
         if let Ok(thread) = thread {
             let mut closing = list.closing.lock();

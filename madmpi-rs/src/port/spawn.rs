@@ -34,10 +34,13 @@ fn failed(why: impl std::fmt::Display) -> Fault {
     Fault::new(MPI_ERR_SPAWN, format!("no processes were started: {why}"))
 }
 
+/// A program to start, and how many processes of it the program would have at most.
+pub(crate) type Wanted = (Command, u32);
+
 /// What became of a spawn.
 pub(crate) struct Outcome {
-    /// How many processes were asked for, as far as that is known.
-    pub(crate) asked: usize,
+    /// Of each program, how many processes were asked for and how many there may have been at most, as far as that is known.
+    pub(crate) asked: Vec<[u64; 2]>,
     pub(crate) result: Result<Arc<Comm>, Fault>,
 }
 
@@ -45,22 +48,24 @@ pub(crate) struct Outcome {
 pub(crate) fn spawn(
     comm: &Comm,
     root: u32,
-    commands: impl FnOnce() -> Result<Vec<Command>, Fault>,
+    commands: impl FnOnce() -> Result<Vec<Wanted>, Fault>,
 ) -> Outcome {
     let at_root = comm.rank() == root;
     let asked = || {
         comm.check_intra()?;
         let side = Agreement { leader: root, ..Agreement::of_comm(comm)? };
         let commands = if at_root { commands() } else { Ok(Vec::new()) };
-        let count =
-            commands.as_ref().map(|all| all.iter().map(|one| u64::from(one.processes)).sum());
-        let count = side.share(count.map(|count| vec![count]).map_err(Clone::clone))?;
-        let count = count.first().map_or(0, |&count| count as usize);
-        Ok::<_, Fault>((count, commands?))
+        let counts = |all: &Vec<Wanted>| {
+            all.iter().flat_map(|(one, most)| [one.processes.into(), (*most).into()]).collect()
+        };
+        let counts = side.share(commands.as_ref().map(counts).map_err(Clone::clone))?;
+        let asked = counts.as_chunks().0.to_vec();
+        let commands: Vec<Command> = commands?.into_iter().map(|(one, _)| one).collect();
+        Ok::<_, Fault>((asked, commands))
     };
     let (asked, commands) = match asked() {
         Ok(asked) => asked,
-        Err(fault) => return Outcome { asked: 0, result: Err(fault) },
+        Err(fault) => return Outcome { asked: Vec::new(), result: Err(fault) },
     };
     let manager = match job::session() {
         Ok(session) => session.process_manager(),

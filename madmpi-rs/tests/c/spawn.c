@@ -108,11 +108,18 @@ int main(int argc, char **argv) {
         programs[0] = programs[1] = path;
         MPI_Info_create(&info);
         MPI_Info_set(info, "wdir", "/");
+        /* One of up to three: there is a code for each of these. */
+        MPI_Info_set(info, "soft", "1");
+        int most[] = {-1, -1, -1, -1, -1, -1};
+        counts[0] = hints ? 3 : 1;
         infos[0] = hints ? info : MPI_INFO_NULL;
         infos[1] = MPI_INFO_NULL;
         MPI_Comm_dup(MPI_COMM_SELF, &single);
         MPI_Comm_set_errhandler(single, MPI_ERRORS_RETURN);
-        MPI_Comm_spawn_multiple(2, programs, lists, counts, infos, 0, single, &children, MPI_ERRCODES_IGNORE);
+        MPI_Comm_spawn_multiple(2, programs, lists, counts, infos, 0, single, &children, most);
+        for (i = 0; i < counts[0] + 2; i++)
+            CHECK(most[i] == (i > 0 && i < counts[0] ? MPI_ERR_SPAWN : MPI_SUCCESS));
+        CHECK(most[i] == -1);
         MPI_Comm_remote_size(children, &n);
         CHECK(n == 3 && handler_of(children) == MPI_ERRORS_RETURN);
         n = 42;

@@ -6,7 +6,8 @@ program communicators
   implicit none
   INCLUDE_MPI
   integer :: rank, size, ierr, result, length, new_rank, sum, ranks(4), translated(4), ranges(3, 1), version, subversion
-  integer :: keys
+  integer :: keys, wide(4, 1)
+  integer, parameter :: others(3, 1) = reshape((/ 1, 2, 1 /), (/ 3, 1 /))
   logical :: flag
   character(len=MPI_MAX_OBJECT_NAME) :: name
   character(len=MPI_MAX_INFO_KEY) :: key
@@ -41,6 +42,13 @@ program communicators
   call MPI_Group_incl(world, 2, (/ 3, 1 /), odd, ierr)
   ranges(:, 1) = (/ 0, 3, 3 /)
   call MPI_Group_range_incl(world, 1, ranges, first, ierr)
+  ! It is only read: a constant will do, and so will a section that does not lie in one piece.
+  call MPI_Group_free(first, ierr)
+  call MPI_Group_range_excl(world, 1, others, first, ierr)
+  call MPI_Group_free(first, ierr)
+  wide(1:3, 1) = ranges(:, 1)
+  wide(4, 1) = 99
+  call MPI_Group_range_incl(world, 1, wide(1:3, :), first, ierr)
   call MPI_Group_union(odd, first, both, ierr)
   ranks = (/ 0, 1, 2, 3 /)
   call MPI_Group_translate_ranks(world, 4, ranks, both, translated, ierr)

@@ -161,8 +161,9 @@ impl AllBlocked {
             let (mut all, mut before) = (std::mem::zeroed(), std::mem::zeroed());
             libc::sigfillset(&mut all);
             // A trap has to reach its handler: blocked, it would end the process.
-            libc::sigdelset(&mut all, libc::SIGILL);
-            libc::sigdelset(&mut all, libc::SIGSEGV);
+            for trap in [libc::SIGILL, libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE] {
+                libc::sigdelset(&mut all, trap);
+            }
             libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
             AllBlocked {
                 before,

@@ -19,6 +19,7 @@
 
 use std::any::Any;
 use std::cell::RefCell;
+use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::Ordering::{AcqRel, Relaxed};
@@ -140,8 +141,15 @@ unsafe fn told(callback: NonNull<CallbackRequest>) {
 }
 
 std::thread_local! {
-    /// Runs that this kernel thread is to carry on when it is done with the one that it is at.
-    static AGENDA: RefCell<Option<Vec<Arc<Run>>>> = const { RefCell::new(None) };
+    /// Runs that this kernel thread is to carry on when it is done with the one that it is at. It has no destructor: a program
+    /// may have collectives in functions that `exit` calls, when values of this thread are gone.
+    static AGENDA: ManuallyDrop<RefCell<Option<Vec<Arc<Run>>>>> =
+        const { ManuallyDrop::new(RefCell::new(None)) };
+}
+
+/// Does something to the agenda.
+fn with_agenda<T>(f: impl FnOnce(&mut Option<Vec<Arc<Run>>>) -> T) -> T {
+    AGENDA.with(|agenda| f(&mut agenda.borrow_mut()))
 }
 
 /// The kernel thread's agenda, while it is at a run. Dropped, by unwinding too, it has the thread carry the others on.
@@ -150,7 +158,7 @@ struct Agenda;
 impl Agenda {
     /// `None`: the thread is at a run already.
     fn open() -> Option<Agenda> {
-        let opens = AGENDA.with_borrow_mut(|agenda| {
+        let opens = with_agenda(|agenda| {
             let opens = agenda.is_none();
             agenda.get_or_insert_default();
             opens
@@ -160,13 +168,12 @@ impl Agenda {
 
     /// Leaves the run to the agenda; false if there is none.
     fn add(run: &Arc<Run>) -> bool {
-        AGENDA
-            .with_borrow_mut(|agenda| agenda.as_mut().map(|runs| runs.push(run.clone())).is_some())
+        with_agenda(|agenda| agenda.as_mut().map(|runs| runs.push(run.clone())).is_some())
     }
 
     /// The next run; when there is none, the agenda is closed.
     fn next() -> Option<Arc<Run>> {
-        AGENDA.with_borrow_mut(|agenda| {
+        with_agenda(|agenda| {
             let next = agenda.as_mut().and_then(Vec::pop);
             if next.is_none() {
                 *agenda = None;

@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::JoinHandle;
 
+use marcel::plumbing::signal::AllBlocked;
+
 use super::card::Card;
 use super::messages::Messages;
 use super::network::Network;
@@ -61,11 +63,13 @@ impl ConnectionManager {
             engine.clone(),
             (order.clone(), told),
         )?;
+        let blocked = AllBlocked::new();
         let thread = std::thread::Builder::new()
             .name("newmad-connect".into())
             .stack_size(marcel::plumbing::lwp::program_stack())
             .spawn(move || pioman::plumbing::library_thread(|| thread.run()))
             .map_err(|_| os("starting the connection manager"))?;
+        drop(blocked);
         let mut manager = ConnectionManager { engine: engine.clone(), order, thread: Some(thread) };
         match opened.recv_timeout(timeouts.connect) {
             Ok(result) => return result.map(|()| manager),

@@ -289,6 +289,7 @@ pub(crate) fn start_helper() {
                 marcel::plumbing::wait_until("a waker to call", None);
             }
         };
+        let _blocked = marcel::plumbing::signal::AllBlocked::new();
         let thread = std::thread::Builder::new().name("pioman-wakers".into());
         let started = thread.stack_size(marcel::plumbing::lwp::program_stack()).spawn(helper);
         match started.and_then(|_| rx.recv().map_err(std::io::Error::other)) {

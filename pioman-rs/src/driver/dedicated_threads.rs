@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use marcel::plumbing::KernelMutex;
 use marcel::plumbing::Sleeper;
 use marcel::plumbing::lwp::program_stack;
+use marcel::plumbing::signal::AllBlocked;
 
 use crate::driver::core::Driver;
 use crate::driver::dedicated::share;
@@ -64,6 +65,7 @@ impl DedicatedThreads {
     pub(crate) fn set(&self, number: usize) -> io::Result<()> {
         let number = number.min(MOST);
         let mut started = self.started.lock();
+        let _blocked = AllBlocked::new();
         while started.len() < number {
             let (driver, index) = (self.driver.clone(), started.len());
             // That of an attempt for which the kernel gave no thread is used again.

@@ -63,6 +63,7 @@ impl Registrar {
         let (asker, worker) = places(count);
         let bells = Arc::new(Bells { work: sys::eventfd()?, wake, ends: AtomicBool::new(false) });
         let of_thread = bells.clone();
+        let _blocked = marcel::plumbing::signal::AllBlocked::new();
         let thread = std::thread::Builder::new()
             .name("newmad-register".into())
             .stack_size(marcel::plumbing::lwp::program_stack())
