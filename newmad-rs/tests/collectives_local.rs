@@ -6,7 +6,7 @@ mod collectives;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use collectives::{all_operations, values};
 use newmad::coll::{Group, Op};
@@ -191,6 +191,29 @@ impl Wake for Count {
     fn wake(self: Arc<Self>) {
         self.0.fetch_add(1, Ordering::SeqCst);
     }
+}
+
+/// Nobody else has made the group: its announcement is received by no one.
+#[test]
+fn a_collective_under_way_ends_when_its_group_is_revoked() {
+    let sessions = world(2);
+    let group = sessions[0].world().unwrap();
+    let (tell, told) = std::sync::mpsc::channel();
+    let member = group.clone();
+    std::thread::spawn(move || {
+        let result = member.bcast(0, &mut vec![0_u8; 1 << 20]).wait().map(drop);
+        let _ = tell.send(result);
+    });
+    std::thread::sleep(Duration::from_millis(50));
+    group.revoke();
+    let mut result = None;
+    let start = Instant::now();
+    // The other member has other things to do.
+    while result.is_none() && start.elapsed() < Duration::from_secs(60) {
+        assert!(sessions[1].iprobe(0, 7).unwrap().is_none());
+        result = told.recv_timeout(Duration::from_millis(1)).ok();
+    }
+    assert!(matches!(result, Some(Err(Error::ContextRevoked))), "{result:?}");
 }
 
 #[test]

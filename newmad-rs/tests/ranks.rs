@@ -440,6 +440,7 @@ fn child() {
         "function" | "functions" => |session: &Session| functions(session),
         "teams" => |session: &Session| death_in_a_team(session),
         "calls" => |session: &Session| calls_after_a_death(session),
+        "survivors" => |session: &Session| group_after_a_death(session),
         "first" => |session: &Session| first_to_go(session),
         "gather" => |session: &Session| left_before_a_gather(session),
         "panic" => |session: &Session| {
@@ -463,8 +464,8 @@ fn child() {
     let ranks = match scenario.as_str() {
         "death" => 8,
         "teams" => 4,
-        "calls" | "pairs" | "panic" | "leave" | "leave late" | "leave one by one" | "first"
-        | "gather" | "functions" => 2,
+        "calls" | "survivors" | "pairs" | "panic" | "leave" | "leave late" | "leave one by one"
+        | "first" | "gather" | "functions" => 2,
         "function" => 1,
         _ => own,
     };
@@ -704,6 +705,31 @@ fn calls_after_a_death(session: &Session) -> Result<(), Error> {
     session.recv(neighbour, 5, &mut []).map(drop)
 }
 
+/// The second of two processes dies, and the ranks of the first have a group of their own, of which one gives up.
+fn group_after_a_death(session: &Session) -> Result<(), Error> {
+    let rank = session.rank();
+    session.barrier()?;
+    match rank {
+        2 => die(),
+        3 => drop(session.recv(ANY, 99, &mut [])),
+        _ => {
+            let died = session.recv(2, 1, &mut []);
+            assert!(matches!(died, Err(Error::PeerDied { rank: 2, .. })), "{died:?}");
+        }
+    }
+    let group = session.group(&[0, 1])?;
+    if rank == 0 {
+        let result = group.barrier().wait();
+        assert!(matches!(result, Err(Error::Revoked { by: Some(1), .. })), "{result:?}");
+        println!("rank 0 was told");
+        session.send(1, 5, &[])
+    } else {
+        marcel::sleep(std::time::Duration::from_millis(200));
+        group.give_up(false);
+        session.recv(0, 5, &mut []).map(drop)
+    }
+}
+
 /// A member of the second of two processes dies, with its process, while all others wait for it in collectives.
 fn death_in_a_team(session: &Session) -> Result<(), Error> {
     let (world, rank) = (session.world()?, session.rank());
@@ -896,6 +922,13 @@ fn ranks_of_a_process_call_each_other_when_all_others_are_dead() {
     let ended = common::launch("calls", 2, &[]).end(LIMIT);
     assert_eq!(ended[0].code, Some(0), "{ended:#?}");
     assert!(ended[0].text.contains("rank 1 got its answers"), "{ended:#?}");
+}
+
+#[test]
+fn ranks_of_a_process_hear_of_a_groups_end_when_all_others_are_dead() {
+    let ended = common::launch("survivors", 2, &[]).end(LIMIT);
+    assert_eq!(ended[0].code, Some(0), "{ended:#?}");
+    assert!(ended[0].text.contains("rank 0 was told"), "{ended:#?}");
 }
 
 /// A rank takes hold of the announcement of a long message, and leaves; its sender is told, and has its buffer back.

@@ -539,7 +539,7 @@ impl Work {
         for index in 0..self.slots.len() as u32 - 1 {
             let slot = self.slot(index);
             if self.is_under_way(slot) {
-                self.cancel(run, slot);
+                self.cancel(run, slot, failure == Failure::Context);
             }
         }
     }
@@ -550,10 +550,18 @@ impl Work {
         unsafe { !slot.as_ref().run.load(Relaxed).is_null() }
     }
 
-    /// Takes a receive back.
-    fn cancel(&self, run: &Run, slot: NonNull<Slot>) {
+    /// Takes a receive back, and where that is said a send. (What others of the group do not ask for, their janitors receive. But
+    /// where a context is revoked a member may not have made the group yet.)
+    fn cancel(&self, run: &Run, slot: NonNull<Slot>, and_sends: bool) {
+        let engine = &run.context.session.engine;
         // SAFETY: the slot's own request, which stays.
-        unsafe { run.context.session.engine.cancel(CallbackRequest::pointer(slot.cast())) };
+        unsafe {
+            let request = CallbackRequest::pointer(slot.cast());
+            engine.cancel(request);
+            if and_sends {
+                engine.take_back(request);
+            }
+        }
     }
 
     /// Begins to hear of the failures of others.
@@ -606,7 +614,7 @@ impl Work {
         run.tell(Ok(()));
         let listener = self.slot(self.slots.len() as u32 - 1);
         if self.is_under_way(listener) {
-            self.cancel(run, listener);
+            self.cancel(run, listener, false);
         }
         if combines_in_calls(self.operator.as_ref()) {
             run.session().calls().remove_user(run);

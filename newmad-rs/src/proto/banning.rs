@@ -5,12 +5,14 @@ use crate::net::Driver;
 use crate::proto::bans::{Ban, Reason};
 use crate::proto::core::Core;
 use crate::proto::life::Why;
-use crate::request::tag::{is_call, is_control};
+use crate::request::tag::{is_call, is_collective, is_control};
 use crate::request::{ANY_SOURCE, Op, Outcome, Owes, Place, Ref};
 
-/// Whether a receive is for remote calls from anywhere. It waits on when no other process is left: ranks of this one may call.
-pub(super) fn serves_all(request: Ref) -> bool {
-    request.peer == ANY_SOURCE && is_call(request.tag)
+/// Whether a receive is for remote calls from anywhere, or for what groups tell of failures. It waits on when no other process
+/// is left: this one may call itself, and ranks of it may be members.
+pub(super) fn serves_all(request: Ref, has_neighbours: bool) -> bool {
+    request.peer == ANY_SOURCE
+        && (is_call(request.tag) || has_neighbours && is_collective(request.tag))
 }
 
 impl<D: Driver> Core<D> {
@@ -85,7 +87,12 @@ impl<D: Driver> Core<D> {
             return None;
         }
         let (rank, cause) = self.hopeless(request.peer)?;
-        (!serves_all(request)).then_some(Outcome::Died(rank, cause))
+        (!serves_all(request, self.has_neighbours())).then_some(Outcome::Died(rank, cause))
+    }
+
+    /// Whether several ranks share this process.
+    pub(super) fn has_neighbours(&self) -> bool {
+        self.gates[self.process as usize].ranks().len() > 1
     }
 
     #[cold]

@@ -237,8 +237,11 @@ impl<D: Driver> Core<D> {
 
     pub(super) fn fail_any_if_alone(&mut self) {
         let Some((rank, cause)) = self.gates.hopeless(ANY_SOURCE) else { return };
+        let neighbours = self.has_neighbours();
         let any = |request: Ref| {
-            request.peer == ANY_SOURCE && !is_control(request.tag) && !serves_all(request)
+            request.peer == ANY_SOURCE
+                && !is_control(request.tag)
+                && !serves_all(request, neighbours)
         };
         while let Some(request) = self.matching.find_posted(any) {
             self.matching.unpost(request);
