@@ -105,6 +105,19 @@ unsafe extern "C-unwind" fn exit(status: c_int) -> ! {
                 libc::_exit(failing(status))
             }
         }
+        // A handler of a signal that the kernel has given to a thread of the host.
+        None if !is_forked() => {
+            say([
+                "mad: exit(",
+                Buffer::new().format(status),
+                ") was called on a thread of no rank, as in a signal handler, so the process ends with all its ranks\n",
+            ]);
+            // SAFETY: ends the process; no rank has ended well.
+            unsafe {
+                flush_all();
+                libc::_exit(failing(status))
+            }
+        }
         // SAFETY: the caller's own call.
         _ => unsafe { libc::exit(status) },
     }

@@ -36,6 +36,7 @@ unsafe extern "C-unwind" fn start_main(
             rank.variables.set_name(*argv);
         }
         rank.variables.begin_options();
+        rank.variables.has_threads();
         rank.construct(argc, argv, environment);
         let status = main(argc, argv, environment);
         if is_forked() {

@@ -17,6 +17,8 @@ pub(crate) struct Variables {
     pub(crate) optarg: Option<usize>,
     names: Vec<usize>,
     short_names: Vec<usize>,
+    /// What the C library clears in its own variable when the process gets a second thread.
+    single_threaded: Option<usize>,
 }
 
 /// The copies of `environ` in all ranks.
@@ -42,10 +44,22 @@ impl Variables {
                 "program_invocation_short_name" | "__progname" if size == size_of::<usize>() => {
                     this.short_names.push(place);
                 }
+                "__libc_single_threaded" if size == 1 => this.single_threaded = Some(place),
                 _ => {}
             }
         }
         this
+    }
+
+    /// Says that the process has several threads. (C++ counts the owners of a `shared_ptr` without atomic operations otherwise.)
+    ///
+    /// # Safety
+    /// The rank has not begun.
+    pub(crate) unsafe fn has_threads(&self) {
+        if let Some(place) = self.single_threaded {
+            // SAFETY: the rank's own byte, which no other thread uses yet.
+            unsafe { (place as *mut u8).write(0) };
+        }
     }
 
     /// Gives the variables of `getopt` the values with which a process begins. The library's own, from which the copies

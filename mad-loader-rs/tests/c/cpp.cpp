@@ -4,6 +4,7 @@
 #include <map>
 #include <stdexcept>
 #include <string>
+#include <sys/single_threaded.h>
 #include <thread>
 #include <unistd.h>
 #include <vector>
@@ -20,6 +21,8 @@ struct Static {
 static Static object{"nobody"};
 
 int main(int argc, char **argv) {
+    if (__libc_single_threaded) // and counts of owners are not atomic
+        return 4;
     std::ios_base::sync_with_stdio(false);
     object.name = "object " + std::string(argv[1]);
     static Static local{"local " + std::string(argv[1])};
