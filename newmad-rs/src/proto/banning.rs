@@ -2,18 +2,11 @@
 
 use crate::error::Error;
 use crate::net::Driver;
-use crate::proto::bans::{Ban, Reason};
+use crate::proto::bans::{Ban, Reason, serves_all};
 use crate::proto::core::Core;
 use crate::proto::life::Why;
-use crate::request::tag::{is_call, is_collective, is_control};
-use crate::request::{ANY_SOURCE, Op, Outcome, Owes, Place, Ref};
-
-/// Whether a receive is for remote calls from anywhere, or for what groups tell of failures. It waits on when no other process
-/// is left: this one may call itself, and ranks of it may be members.
-pub(super) fn serves_all(request: Ref, has_neighbours: bool) -> bool {
-    request.peer == ANY_SOURCE
-        && (is_call(request.tag) || has_neighbours && is_collective(request.tag))
-}
+use crate::request::tag::is_control;
+use crate::request::{Op, Outcome, Owes, Place, Ref};
 
 impl<D: Driver> Core<D> {
     /// Puts a ban in force. Callers' context: allocates.

@@ -15,7 +15,15 @@
 //! In good times there are no bans, and a request that is to wait asks one flag.
 
 use crate::error::{Cause, Error};
+use crate::request::tag::{is_call, is_collective};
 use crate::request::{ANY_SOURCE, Outcome, Ref};
+
+/// Whether a receive is for remote calls from anywhere, or for what groups tell of failures. It waits on when no other process
+/// is left: this one may call itself, and ranks of it may be members.
+pub(super) fn serves_all(request: Ref, has_neighbours: bool) -> bool {
+    request.peer == ANY_SOURCE
+        && (is_call(request.tag) || has_neighbours && is_collective(request.tag))
+}
 
 /// Why messages are not waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use crate::gate::signals::TICK_MS;
 use crate::gate::{Assembly, Life, rails};
 use crate::matching::pool::{Content, NONE};
 use crate::net::Driver;
-use crate::proto::banning::serves_all;
+use crate::proto::bans::serves_all;
 use crate::proto::core::Core;
 use crate::proto::reads::Fate;
 use crate::request::tag::is_control;
