@@ -561,7 +561,7 @@ fn a_program_below_a_script_saves_its_work_before_the_job_ends() {
     let inner =
         "trap 'sleep 0.1; echo saved; exit 0' TERM; echo ready; while :; do sleep 0.05; done";
     for ends in ["signal", "rank"] {
-        let script = r#"if [ $PMI_RANK = 1 ]; then sh -c "$INNER"; exit; fi; read line; exit 3"#;
+        let script = r#"if [ $PMI_RANK = 1 ]; then sh -c "$INNER"; exit; fi; trap '' TERM; read line; exit 3"#;
         let mut launcher = mad(&["run", "-n", "2", "--grace", "0.2", "sh", "-c", script])
             .env("INNER", inner)
             .stdin(Stdio::piped())

@@ -192,7 +192,7 @@ impl<'a> Launcher<'a> {
                 until = [Some(Instant::now() + TERM_TO_KILL), None];
             }
             let over = until.into_iter().flatten().any(|at| at <= Instant::now());
-            if over || self.parts.iter().any(|part| part.phase == Phase::Kill) {
+            if over || self.stop == Stop::AskedAgain {
                 return;
             }
             if is_told {

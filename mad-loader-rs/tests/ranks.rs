@@ -117,9 +117,15 @@ fn abort_exit_at_once_and_exit_on_a_kernel_thread_end_the_process_and_say_so() {
         ("_exit well", Some(1), " has called _exit(0), which ends the process"),
         ("thread well", Some(1), "has called exit(0) on a kernel thread of its own"),
         ("quick thread", Some(1), " has called quick_exit(0), which ends the process"),
-        ("signal", Some(1), "exit(0) was called on a thread of no rank, as in a signal handler"),
+        (
+            "signal",
+            Some(1),
+            "mad: exit(0) was called on a thread of no rank, as in a signal handler",
+        ),
+        ("signal _", Some(1), "mad: _exit(0) was called on a thread of no rank"),
     ] {
-        let output = ranks(&["-n", "2", program, way]);
+        let (way, more) = way.split_once(" _").map_or((way, ""), |(way, _)| (way, "_"));
+        let output = ranks(&["-n", "2", program, way, more]);
         let errors = String::from_utf8(output.stderr).unwrap();
         assert!(errors.contains(words), "{way}: {errors}");
         assert_eq!(output.status.code(), status, "{way}");

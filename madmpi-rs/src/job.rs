@@ -240,12 +240,10 @@ const CAUSE_FIRST: Duration = Duration::from_millis(300);
 pub(crate) fn fatal(class: c_int, text: &str, handler: &str) -> ! {
     let rank = rank_prefix();
     say(&format!("{rank}{text}\nmadmpi: {rank}the error handler is {handler}, so the job ends"));
-    let code = if class == MPI_SUCCESS { 1 } else { class };
     if class == MPI_ERR_PROC_ABORTED {
         std::thread::sleep(CAUSE_FIRST);
-        exit(code)
     }
-    end_job(code, handler)
+    exit(if class == MPI_SUCCESS { 1 } else { class })
 }
 
 /// The rank, as messages to people begin, once it is known.
@@ -267,13 +265,9 @@ pub(crate) fn say(text: &str) {
 #[cold]
 pub(crate) fn abort(code: c_int) -> ! {
     say(&format!("{}MPI_Abort: the program ends the job with code {code}", rank_prefix()));
-    end_job(code, "MPI_Abort")
-}
-
-/// Ends the process, and the job with it, whether or not the launcher has the others go on when one fails.
-fn end_job(code: c_int, why: &str) -> ! {
     mad_loader::flush_output();
-    newmad::plumbing::abort(status(code), why);
+    // An exit status would end the job only where the launcher ends it for that.
+    newmad::plumbing::abort(status(code), "MPI_Abort");
     exit(code)
 }
 

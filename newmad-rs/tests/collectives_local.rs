@@ -193,10 +193,19 @@ impl Wake for Count {
     }
 }
 
-/// Nobody else has made the group: its announcement is received by no one.
+/// Nobody else has made the group: its announcement is received by no one. So too when a member has gone before.
 #[test]
 fn a_collective_under_way_ends_when_its_group_is_revoked() {
-    let sessions = world(2);
+    let result = revoked_under_way(world(2));
+    assert!(matches!(result, Some(Err(Error::ContextRevoked))), "{result:?}");
+    let mut sessions = world(3);
+    sessions.pop().unwrap().close().unwrap();
+    let result = revoked_under_way(sessions);
+    assert!(matches!(result, Some(Err(Error::PeerDied { rank: 2, .. }))), "{result:?}");
+}
+
+/// What becomes of a broadcast of rank 0.
+fn revoked_under_way(sessions: Vec<Session>) -> Option<Result<(), Error>> {
     let group = sessions[0].world().unwrap();
     let (tell, told) = std::sync::mpsc::channel();
     let member = group.clone();
@@ -213,7 +222,7 @@ fn a_collective_under_way_ends_when_its_group_is_revoked() {
         assert!(sessions[1].iprobe(0, 7).unwrap().is_none());
         result = told.recv_timeout(Duration::from_millis(1)).ok();
     }
-    assert!(matches!(result, Some(Err(Error::ContextRevoked))), "{result:?}");
+    result
 }
 
 #[test]

@@ -85,6 +85,18 @@ fn failing(status: c_int) -> c_int {
     if status & 0xff == 0 { 1 } else { status }
 }
 
+/// Tells that a thread that belongs to no rank, on which the kernel may run a handler of signals, ends the process; its status.
+fn end_of_all_elsewhere(what: &str, status: c_int) -> c_int {
+    say([
+        "mad: ",
+        what,
+        "(",
+        Buffer::new().format(status),
+        ") was called on a thread of no rank, as in a signal handler, so the process ends with all its ranks\n",
+    ]);
+    failing(status)
+}
+
 unsafe extern "C-unwind" fn exit(status: c_int) -> ! {
     match current::rank() {
         // SAFETY: the caller is C, or C++ that expects no unwinding from `exit`.
@@ -107,15 +119,11 @@ unsafe extern "C-unwind" fn exit(status: c_int) -> ! {
         }
         // A handler of a signal that the kernel has given to a thread of the host.
         None if !is_forked() => {
-            say([
-                "mad: exit(",
-                Buffer::new().format(status),
-                ") was called on a thread of no rank, as in a signal handler, so the process ends with all its ranks\n",
-            ]);
-            // SAFETY: ends the process; no rank has ended well.
+            let status = end_of_all_elsewhere("exit", status);
+            // SAFETY: ends the process.
             unsafe {
                 flush_all();
-                libc::_exit(failing(status))
+                libc::_exit(status)
             }
         }
         // SAFETY: the caller's own call.
@@ -124,9 +132,10 @@ unsafe extern "C-unwind" fn exit(status: c_int) -> ! {
 }
 
 unsafe extern "C" fn exit_at_once(status: c_int) -> ! {
-    let status = match current::rank().filter(|_| !is_forked()) {
+    let status = match current::rank() {
+        _ if is_forked() => status,
         Some(rank) => end_of_all(rank, "_exit", status),
-        None => status,
+        None => end_of_all_elsewhere("_exit", status),
     };
     // SAFETY: ends the process.
     unsafe { libc::_exit(status) }
@@ -177,6 +186,8 @@ unsafe extern "C-unwind" fn exit_quickly(status: c_int) -> ! {
                 libc::_exit(status)
             }
         }
+        // SAFETY: ends the process.
+        None if !is_forked() => unsafe { libc::_exit(end_of_all_elsewhere("quick_exit", status)) },
         // SAFETY: the caller's own call.
         _ => unsafe { quick_exit(status) },
     }

@@ -35,6 +35,7 @@ static void *reader(void *unused) {
 }
 static void ends_at_once(int unused) { _exit(4); }
 static void ends_well(int unused) { exit(0); }
+static void ends_well_at_once(int unused) { _exit(0); }
 /* A child has a copy of what is buffered when it is made, and writes it too. */
 static void write_at_once(const char *what) { if (write(1, what, strlen(what)) < 0) abort(); }
 static void *writer(void *word) { usleep(20000); write_at_once(word); return word; }
@@ -60,7 +61,7 @@ int main(int argc, char **argv) {
     if (!strcmp(way, "thread well")) { pthread_create(&id, 0, thread, (void *)0); sleep(100); }
     if (!strcmp(way, "quick thread")) { at_quick_exit(late); pthread_create(&id, 0, quick_thread, (void *)0); sleep(100); }
     if (!strcmp(way, "_exit well")) _exit(0);
-    if (!strcmp(way, "signal")) { signal(SIGTERM, ends_well); kill(getpid(), SIGTERM); sleep(100); }
+    if (!strcmp(way, "signal")) { signal(SIGTERM, argc > 2 && *argv[2] == '_' ? ends_well_at_once : ends_well); kill(getpid(), SIGTERM); sleep(100); }
     if (!strcmp(way, "reader")) { pthread_create(&id, 0, reader, 0); usleep(20000); return 0; }
     if (!strcmp(way, "fork")) { /* what a child waits for concerns no rank */
         int ends[2];

@@ -235,9 +235,9 @@ impl Memory {
     /// Unpacks a stage into the elements.
     ///
     /// # Safety
-    /// The stage is full.
+    /// The stage is full, unless there are no blocks.
     pub(super) unsafe fn unpack_into(&self, blocks: &[Elements]) {
-        let Some(stage) = &self.stage else { return };
+        let Some(stage) = self.stage.as_ref().filter(|_| !blocks.is_empty()) else { return };
         // SAFETY: the caller's promise.
         let mut left = unsafe { std::slice::from_raw_parts(stage.as_ptr().cast(), stage.len()) };
         for block in blocks {

@@ -73,6 +73,9 @@ pub(super) trait Member: Send + Sync {
     /// The group has failed: so has this.
     fn fail(&self);
 
+    /// The group is revoked, and may have failed before: nobody may ask for what this sends.
+    fn take_back(&self);
+
     /// Whether it is over, and its memory free.
     fn is_over(&self) -> bool;
 }

@@ -16,6 +16,10 @@ impl Context {
     /// Ends the group for this member, and tells the others.
     pub(super) fn revoke(&self, failure: Failure) {
         if self.failure.set(failure).is_err() {
+            // After a failure of another kind, of which the others heard by the group's messages.
+            if failure == Failure::Context {
+                self.runs().iter().for_each(|run| run.take_back());
+            }
             return;
         }
         for run in self.runs() {
@@ -33,7 +37,7 @@ impl Context {
             let notice = unsafe { Request::send(member, tag, &[], false) };
             alone(self, notice, None);
         }
-        // The janitor. It ends with the session, or when no peer is left.
+        // The janitor. It ends with the session, or when no other process is left and this one has one rank.
         alone(self, anything(self.all_tags()), Some(self.all_tags()));
     }
 }

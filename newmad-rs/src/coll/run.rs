@@ -51,6 +51,8 @@ const GO: u64 = 1;
 const FAIL: u64 = 2;
 /// A thread has waited for long: listen for notices of others' failures.
 const LISTEN: u64 = 4;
+/// The group is revoked.
+const TAKE_BACK: u64 = 8;
 
 /// Bytes that are combined or copied in one go.
 const BUDGET: usize = 256 * 1024;
@@ -226,6 +228,10 @@ impl Member for Run {
         self.delegate(FAIL);
     }
 
+    fn take_back(&self) {
+        self.delegate(TAKE_BACK);
+    }
+
     fn is_over(&self) -> bool {
         self.over.is_done()
     }
@@ -395,6 +401,9 @@ impl Delegated for Work {
         {
             self.fail(&run, failure.of_another());
         }
+        if bits & TAKE_BACK != 0 && self.failed {
+            self.cancel_all(&run, true);
+        }
         if bits & LISTEN != 0 {
             self.listen(&run);
         }
@@ -536,10 +545,15 @@ impl Work {
         self.failed = true;
         run.tell(Err(failure));
         run.context.revoke(failure);
+        self.cancel_all(run, failure == Failure::Context);
+    }
+
+    /// Takes back what is under way: receives, and where that is said sends.
+    fn cancel_all(&self, run: &Run, and_sends: bool) {
         for index in 0..self.slots.len() as u32 - 1 {
             let slot = self.slot(index);
             if self.is_under_way(slot) {
-                self.cancel(run, slot, failure == Failure::Context);
+                self.cancel(run, slot, and_sends);
             }
         }
     }

@@ -59,8 +59,8 @@ pub struct Port {
     listener: TcpListener,
     key: [u8; KEY],
     name: String,
-    /// Callers whose greeting was not over when an accept ended.
-    greetings: KernelMutex<Vec<Greeting>>,
+    /// Callers whose greeting was not over when an accept ended, and when that was.
+    greetings: KernelMutex<(Vec<Greeting>, Instant)>,
 }
 
 struct Greeting {
@@ -85,7 +85,7 @@ impl Port {
         let address = listener.local_addr().map_err(during(doing))?;
         let key = sys::random()?;
         let name = Name { address, key }.to_string();
-        Ok(Port { listener, key, name, greetings: KernelMutex::new(Vec::new()) })
+        Ok(Port { listener, key, name, greetings: KernelMutex::new((Vec::new(), Instant::now())) })
     }
 
     /// What others need to call: some 100 characters without spaces. A process that has it may connect.
@@ -102,10 +102,21 @@ impl Port {
     /// # Errors
     /// No caller came in time; the kernel refuses to listen any more.
     pub fn accept(&self, deadline: Option<Instant>) -> Result<Channel, Failure> {
-        let mut greetings = self.greetings.lock();
-        // Who has spoken while nobody accepted is not late.
-        let until = Instant::now() + PATIENCE;
-        greetings.iter_mut().for_each(|greeting| greeting.until = until);
+        let (greetings, left) = &mut *self.greetings.lock();
+        // The time in which nobody accepted does not count.
+        let pause = left.elapsed();
+        greetings.iter_mut().for_each(|greeting| greeting.until += pause);
+        let accepted = self.next_caller(greetings, deadline);
+        *left = Instant::now();
+        accepted
+    }
+
+    /// The next caller that proves itself.
+    fn next_caller(
+        &self,
+        greetings: &mut Vec<Greeting>,
+        deadline: Option<Instant>,
+    ) -> Result<Channel, Failure> {
         loop {
             let late = |at: Instant| at.saturating_duration_since(Instant::now()).is_zero();
             if deadline.is_some_and(late) {
@@ -113,12 +124,12 @@ impl Port {
             }
             greetings.retain(|greeting| !late(greeting.until));
             let until = greetings.iter().map(|greeting| greeting.until).chain(deadline).min();
-            let ready = self.wait(&greetings, until)?;
-            if let Some(channel) = advance(&mut greetings, &ready[1..]) {
+            let ready = self.wait(greetings, until)?;
+            if let Some(channel) = advance(greetings, &ready[1..]) {
                 return Ok(channel);
             }
             if ready[0] {
-                self.take_callers(&mut greetings)?;
+                self.take_callers(greetings)?;
             }
         }
     }

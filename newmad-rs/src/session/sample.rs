@@ -109,6 +109,9 @@ fn between(session: &Session, peer: u32) -> Result<Sampling, Error> {
         let reader = core.gates.readers(gate, usize::MAX).next();
         (core.gates[gate as usize].small, core.gates.reach(gate), reader, names)
     });
+    // The adapters of both sides, or of none.
+    let theirs = swap(session, peer, reader.map_or(0, |rail| 1 << rail))?;
+    let reader = reader.filter(|&rail| theirs == 1 << rail);
     let (threshold, reads_from) = engine.with(|core| (core.gates.threshold, core.gates.reads_from));
     let mut sampling = Sampling::new();
     let mut phase = |rail: usize, protocol, sizes: &[usize]| {
@@ -152,19 +155,8 @@ fn common_links(session: &Session, peer: u32) -> Result<u8, Error> {
     let links = || {
         session.inner().engine.with(|core| (core.gates[gate as usize].open, core.gates.rails.len()))
     };
-    let swap = |mine: u8| -> Result<u8, Error> {
-        let mut theirs = [0];
-        if session.rank() == 0 {
-            session.send_unchecked(peer, TAG, &[mine])?;
-            session.recv_unchecked(peer.into(), TAG, &mut theirs)?;
-        } else {
-            session.recv_unchecked(peer.into(), TAG, &mut theirs)?;
-            session.send_unchecked(peer, TAG, &[mine])?;
-        }
-        Ok(theirs[0])
-    };
     // Asks for the links.
-    swap(0)?;
+    swap(session, peer, 0)?;
     let start = Instant::now();
     let mut open = links();
     while (open.0.count_ones() as usize) < open.1.min(MAX_RAILS) && start.elapsed() < LINKS {
@@ -172,7 +164,20 @@ fn common_links(session: &Session, peer: u32) -> Result<u8, Error> {
         session.manager().poll(pioman::Point::Library);
         open = links();
     }
-    Ok(swap(open.0)? & open.0)
+    Ok(swap(session, peer, open.0)? & open.0)
+}
+
+/// Both say a byte; the other one's.
+fn swap(session: &Session, peer: u32, mine: u8) -> Result<u8, Error> {
+    let mut theirs = [0];
+    if session.rank() == 0 {
+        session.send_unchecked(peer, TAG, &[mine])?;
+        session.recv_unchecked(peer.into(), TAG, &mut theirs)?;
+    } else {
+        session.recv_unchecked(peer.into(), TAG, &mut theirs)?;
+        session.send_unchecked(peer, TAG, &[mine])?;
+    }
+    Ok(theirs[0])
 }
 
 /// Rank 0: throws balls of these sizes, and gives the median of half a round trip to `found`.
