@@ -676,14 +676,10 @@ fn death(session: &Session) -> Result<(), Error> {
     Ok(())
 }
 
-/// The second of two processes dies, and a rank of the first goes on to serve its neighbour.
-fn calls_after_a_death(session: &Session) -> Result<(), Error> {
-    let (rank, rpc) = (session.rank(), session.rpc()?);
-    if rank == 0 {
-        rpc.serve("double", |_, number: u64| 2 * number).expect("a service");
-    }
+/// The second of two processes of two ranks dies, and the ranks of the first hear of it.
+fn second_dies(session: &Session) -> Result<(), Error> {
     session.barrier()?;
-    match rank {
+    match session.rank() {
         2 => die(),
         3 => drop(session.recv(ANY, 99, &mut [])),
         _ => {
@@ -691,6 +687,16 @@ fn calls_after_a_death(session: &Session) -> Result<(), Error> {
             assert!(matches!(died, Err(Error::PeerDied { rank: 2, .. })), "{died:?}");
         }
     }
+    Ok(())
+}
+
+/// The second of two processes dies, and a rank of the first goes on to serve its neighbour.
+fn calls_after_a_death(session: &Session) -> Result<(), Error> {
+    let (rank, rpc) = (session.rank(), session.rpc()?);
+    if rank == 0 {
+        rpc.serve("double", |_, number: u64| 2 * number).expect("a service");
+    }
+    second_dies(session)?;
     if rank == 1 {
         // Each of the lanes hears of the death by a receive of its own.
         for number in 0..20u64 {
@@ -708,15 +714,7 @@ fn calls_after_a_death(session: &Session) -> Result<(), Error> {
 /// The second of two processes dies, and the ranks of the first have a group of their own, of which one gives up.
 fn group_after_a_death(session: &Session) -> Result<(), Error> {
     let rank = session.rank();
-    session.barrier()?;
-    match rank {
-        2 => die(),
-        3 => drop(session.recv(ANY, 99, &mut [])),
-        _ => {
-            let died = session.recv(2, 1, &mut []);
-            assert!(matches!(died, Err(Error::PeerDied { rank: 2, .. })), "{died:?}");
-        }
-    }
+    second_dies(session)?;
     let group = session.group(&[0, 1])?;
     if rank == 0 {
         let result = group.barrier().wait();
