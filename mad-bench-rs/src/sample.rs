@@ -1,8 +1,8 @@
 //! `mad sample`: how long messages take over each rail and by each protocol, for sessions to choose by.
 //!
 //! The ping-pong of `mad bench latency` between two processes, with the protocol forced: a rendezvous threshold beyond
-//! every size (eager) or of zero (stream; with cross-memory attach: pull; by an adapter: read). Rounds are interleaved, so that a drift
-//! of the machine hits all alike, and medians are kept. What is written is described in `newmad::sampling`.
+//! every size (eager) or of zero (stream; with cross-memory attach: pull; by an adapter: read). Rounds are interleaved, so
+//! that a drift of the machine hits all alike, and medians are kept. What is written is described in `newmad::sampling`.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -44,7 +44,8 @@ const GRACE: Duration = Duration::from_secs(2);
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Sessions read the file when they open and take from it from which size on a message is asked for first
-(NMAD_RDV_THRESHOLD) and read by adapters (NMAD_VERBS_RDMA), and how large messages are shared over several rails. See NMAD_SAMPLING in `mad knobs`.
+(NMAD_RDV_THRESHOLD) and read by adapters (NMAD_VERBS_RDMA), and how large messages are shared over several rails.
+See NMAD_SAMPLING in `mad knobs`.
 
 Examples:
   mad sample                                            this machine's file, for shm and tcp

@@ -185,18 +185,20 @@ impl<'a> Launcher<'a> {
     /// write. Otherwise they are told to end, and have as long as ranks have. (A shell script ends at SIGTERM, and the
     /// program that it runs has not got that signal.)
     pub(crate) fn wait_for_orphans(&mut self, signals: &Signals, cleanup: &Cleanup) {
-        let (mut told, mut is_told) = (Vec::new(), false);
+        // Those that were told to end.
+        let mut told = None;
         let mut until = [Some(Instant::now() + DRAIN), self.deadline];
         while cleanup.has_orphans() && self.unwritable.is_none() {
-            if self.failure.is_some() && !std::mem::replace(&mut is_told, true) {
+            if self.failure.is_some() && told.is_none() {
+                told = Some(Vec::new());
                 until = [Some(Instant::now() + TERM_TO_KILL), None];
             }
             let over = until.into_iter().flatten().any(|at| at <= Instant::now());
             if over || self.stop == Stop::AskedAgain {
                 return;
             }
-            if is_told {
-                cleanup.terminate_orphans(&mut told);
+            if let Some(told) = &mut told {
+                cleanup.terminate_orphans(told);
             }
             self.turn(signals, [until[0], until[1], None]);
             cleanup.collect_orphans(&self.ranks);

@@ -16,9 +16,10 @@
 //! A rank that is on another machine has a [proxy](Proxy) here, which this crate takes for the rank itself.
 //!
 //! Nothing remains: ranks die with the launcher (`PR_SET_PDEATHSIG`), what they leave behind is inherited by
-//! the launcher (`PR_SET_CHILD_SUBREAPER`) and killed, half a second after a job that has succeeded, a second after SIGTERM otherwise, and
-//! files in `/dev/shm` that carry the job's name are removed. (Only ranks die with a launcher that is killed, not what a shell script runs for one.) Rejected: a process group per rank (a rank could not read the terminal), threads per rank (the
-//! death signal is tied to the starting *thread*).
+//! the launcher (`PR_SET_CHILD_SUBREAPER`) and killed, half a second after a job that has succeeded, a second after SIGTERM
+//! otherwise, and files in `/dev/shm` that carry the job's name are removed. (Only ranks die with a launcher that is killed,
+//! not what a shell script runs for one.) Rejected: a process group per rank (a rank could not read the terminal), threads
+//! per rank (the death signal is tied to the starting *thread*).
 
 mod cleanup;
 mod exec;

@@ -159,11 +159,20 @@ fn reads(settings: &Settings, sampling: &Sampling) -> Choice {
         Origin::User(_) => "for all adapters".into(),
         Origin::Cache(_) => {
             let at = |protocol| sampling.curve("verbs", protocol)?.predict(1 << 20);
-            let us = |protocol| at(protocol).map_or("?".into(), |ns| format!("{:.0} µs", ns as f64 / 1000.0));
-            format!("1 MiB: fragments {}, read {}", us(Protocol::Fragments), us(Protocol::Read))
+            format!(
+                "1 MiB: fragments {}, read {}",
+                us(at(Protocol::Fragments)),
+                us(at(Protocol::Read))
+            )
         }
-        Origin::AtOpening => "the size at which reading becomes as fast is found by a ping-pong of the first two processes".into(),
-        _ => "nothing was measured: `mad sample --driver verbs` would, once for this machine".into(),
+        Origin::AtOpening => {
+            "the size at which reading becomes as fast is found by a ping-pong of the first two \
+                              processes"
+                .into()
+        }
+        _ => {
+            "nothing was measured: `mad sample --driver verbs` would, once for this machine".into()
+        }
     };
     let value = match value {
         usize::MAX => "never".into(),
@@ -171,6 +180,11 @@ fn reads(settings: &Settings, sampling: &Sampling) -> Choice {
     };
     let what = "read by the adapter from (verbs)".into();
     Choice { what, value, from, why, can_be_measured: true }
+}
+
+/// A time, if it is known.
+fn us(ns: Option<u64>) -> String {
+    ns.map_or("?".into(), |ns| format!("{:.1} µs", ns as f64 / 1000.0))
 }
 
 /// The figures on both sides of a threshold.
@@ -181,7 +195,6 @@ fn crossing(sampling: &Sampling, rail: &str, get: bool, at: u64) -> String {
         .find_map(|protocol| Some((protocol, sampling.curve(rail, protocol)?)));
     let eager = sampling.curve(rail, Protocol::Eager);
     let (Some((protocol, asked)), Some(eager)) = (asked, eager) else { return String::new() };
-    let us = |ns: Option<u64>| ns.map_or("?".into(), |ns| format!("{:.1} µs", ns as f64 / 1000.0));
     let of = |size: u64| {
         let name = match protocol {
             Protocol::Get => "get",

@@ -44,6 +44,14 @@ pub enum Request {
     },
 }
 
+impl Request {
+    /// A rank ends the job, with what it gives as an exit code.
+    pub(super) fn abort(code: Option<&str>, message: &str) -> Request {
+        let code = code.and_then(|code| code.parse().ok()).filter(|&code| code != 0);
+        Request::Abort { code: code.unwrap_or(1), message: message.into() }
+    }
+}
+
 /// Which protocol a rank speaks; also how its stream is cut.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Version {

@@ -110,12 +110,8 @@ pub(super) fn line(
             space.left(rank, format!("rank {rank} finalized"), reply);
         }
         "abort" => {
-            let code = words.get("exitcode").and_then(|code| code.parse().ok());
             let message = text.split_once("message=").map_or("", |(_, rest)| rest);
-            return Ok(Request::Abort {
-                code: code.filter(|&code| code != 0).unwrap_or(1),
-                message: message.into(),
-            });
+            return Ok(Request::abort(words.get("exitcode"), message));
         }
         "mad_spawned" => {
             let name = words.get("jobid").unwrap_or_default().to_owned();

@@ -55,12 +55,8 @@ pub(super) fn command(
         }
         "abort" => {
             // The status is no part of the protocol; newmad says it.
-            let code = words.get("exitcode").and_then(|code| code.parse().ok());
-            let message = words.get("msg").unwrap_or_default().to_owned();
-            return Ok(Request::Abort {
-                code: code.filter(|&code| code != 0).unwrap_or(1),
-                message,
-            });
+            let message = words.get("msg").unwrap_or_default();
+            return Ok(Request::abort(words.get("exitcode"), message));
         }
         _ => answer("rc=-1;errmsg=unknown_command;"),
     }

@@ -61,7 +61,8 @@ int main(int argc, char **argv) {
     if (!strcmp(way, "thread well")) { pthread_create(&id, 0, thread, (void *)0); sleep(100); }
     if (!strcmp(way, "quick thread")) { at_quick_exit(late); pthread_create(&id, 0, quick_thread, (void *)0); sleep(100); }
     if (!strcmp(way, "_exit well")) _exit(0);
-    if (!strcmp(way, "signal")) { signal(SIGTERM, argc > 2 && *argv[2] == '_' ? ends_well_at_once : ends_well); kill(getpid(), SIGTERM); sleep(100); }
+    if (!strcmp(way, "signal")) { signal(SIGTERM, ends_well); kill(getpid(), SIGTERM); sleep(100); }
+    if (!strcmp(way, "signal at once")) { signal(SIGTERM, ends_well_at_once); kill(getpid(), SIGTERM); sleep(100); }
     if (!strcmp(way, "reader")) { pthread_create(&id, 0, reader, 0); usleep(20000); return 0; }
     if (!strcmp(way, "fork")) { /* what a child waits for concerns no rank */
         int ends[2];

@@ -62,9 +62,8 @@ pub(super) fn drive(
     let driven = Arc::new(driven);
     let mut inbox = inbox();
     if !inbox.runs {
-        let _blocked = marcel::plumbing::signal::AllBlocked::new();
-        let thread = std::thread::Builder::new().name("madmpi-stages".into()).spawn(run);
-        if thread.is_err() {
+        let thread = std::thread::Builder::new().name("madmpi-stages".into());
+        if marcel::plumbing::signal::spawn_blocked(thread, run).is_err() {
             return driven.operation.clone();
         }
         inbox.runs = true;

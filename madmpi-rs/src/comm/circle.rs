@@ -17,6 +17,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 
 use marcel::plumbing::KernelMutex;
+use marcel::plumbing::signal::spawn_blocked;
 
 use super::context::Contexts;
 use super::registry::{Registry, hook};
@@ -157,9 +158,8 @@ impl Circle {
             session.leave_agreements();
             let _ = session.close(); // of processes that have no process manager in common: nothing to fail
         };
-        let _blocked = marcel::plumbing::signal::AllBlocked::new();
-        let thread = std::thread::Builder::new().name("madmpi-disconnect".into()).spawn(close);
-        if let Ok(thread) = thread {
+        let thread = std::thread::Builder::new().name("madmpi-disconnect".into());
+        if let Ok(thread) = spawn_blocked(thread, close) {
             let mut closing = list.closing.lock();
             closing.retain(|thread| !thread.is_finished());
             closing.push(thread);

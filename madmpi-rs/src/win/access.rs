@@ -78,11 +78,8 @@ pub(crate) fn put(win: &Win, from: Choice, at: &Where, request: bool) -> Result<
     if !request && direct::put(win, &from, at).is_some() {
         return Ok(None);
     }
-    if at.rank == MPI_PROC_NULL {
-        return Ok(None);
-    }
-    let from = origin(from, "origin")?;
     let Some(mut target) = Target::new(win, at)? else { return Ok(None) };
+    let from = origin(from, "origin")?;
     check(win, &target, request)?;
     fit(from.len() <= target.len, &target, &from)?;
     target.shorten(from.len());
@@ -127,11 +124,8 @@ pub(crate) fn get(win: &Win, into: Choice, at: &Where, request: bool) -> Result<
     if !request && direct::get(win, &into, at).is_some() {
         return Ok(None);
     }
-    if at.rank == MPI_PROC_NULL {
-        return Ok(None);
-    }
-    let into = origin(into, "origin")?;
     let Some(target) = Target::new(win, at)? else { return Ok(None) };
+    let into = origin(into, "origin")?;
     check(win, &target, request)?;
     fit(target.len <= into.len(), &target, &into)?;
     match target.reach {
@@ -195,9 +189,7 @@ pub(crate) fn accumulate(
     if !request && let Some(done) = direct::accumulate(win, &what, at) {
         return done.map(|()| None);
     }
-    if at.rank == MPI_PROC_NULL {
-        return Ok(None);
-    }
+    let Some(mut target) = Target::new(win, at)? else { return Ok(None) };
     let unused = what.op == MPI_NO_OP && what.compare.is_none();
     if unused && what.result.is_none() {
         let why = "it is for accumulations that fetch: see MPI_Get_accumulate and MPI_Fetch_and_op";
@@ -210,7 +202,6 @@ pub(crate) fn accumulate(
     let result = what.result.map(|result| origin(result, "result")).transpose()?;
     let compare = what.compare.map(|compare| origin(compare, "compare")).transpose()?;
     let op = if what.compare.is_some() { op::get(MPI_REPLACE)? } else { op::get(what.op)? };
-    let Some(mut target) = Target::new(win, at)? else { return Ok(None) };
     check(win, &target, request)?;
     for elements in result.iter().chain(&compare) {
         fit(target.len <= elements.len(), &target, elements)?;

@@ -15,7 +15,7 @@ use super::{bell, fatal, quit, report, runtimes, trace_exit};
 use crate::error::Error;
 use crate::knobs;
 use crate::os::KernelMutex;
-use crate::os::signal::AllBlocked;
+use crate::os::signal::spawn_blocked;
 use crate::os::stderr::to_stderr;
 use crate::sched::shared::Shared;
 
@@ -66,10 +66,10 @@ impl Drop for Watched {
     }
 }
 
-/// Starts the kernel thread with every signal blocked, since signals are the program's.
+/// Starts the kernel thread.
 fn start(stall: Option<Duration>) -> io::Result<JoinHandle<()>> {
-    let _blocked = AllBlocked::new();
-    let thread = std::thread::Builder::new().name("marcel-diag".into()).spawn(move || serve(stall));
+    let thread = std::thread::Builder::new().name("marcel-diag".into());
+    let thread = spawn_blocked(thread, move || serve(stall));
     // Already before its first turn, since it answers what was rung for until then.
     bell::set_served(thread.is_ok());
     thread

@@ -3,6 +3,7 @@
 use std::io;
 use std::mem::MaybeUninit;
 use std::ptr::{null, null_mut};
+use std::thread::JoinHandle;
 
 /// What a signal calls.
 pub type Handler = extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void);
@@ -172,6 +173,18 @@ impl AllBlocked {
             }
         }
     }
+}
+
+/// Starts a kernel thread of a library: with every signal blocked, since signals are the program's.
+///
+/// # Errors
+/// The kernel refuses it.
+pub fn spawn_blocked<T: Send + 'static>(
+    thread: std::thread::Builder,
+    f: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<JoinHandle<T>> {
+    let _blocked = AllBlocked::new();
+    thread.spawn(f)
 }
 
 impl std::fmt::Debug for AllBlocked {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::JoinHandle;
 
-use marcel::plumbing::signal::AllBlocked;
+use marcel::plumbing::signal::spawn_blocked;
 
 use super::card::Card;
 use super::messages::Messages;
@@ -63,13 +63,12 @@ impl ConnectionManager {
             engine.clone(),
             (order.clone(), told),
         )?;
-        let blocked = AllBlocked::new();
+        let run = move || pioman::plumbing::library_thread(|| thread.run());
         let thread = std::thread::Builder::new()
             .name("newmad-connect".into())
-            .stack_size(marcel::plumbing::lwp::program_stack())
-            .spawn(move || pioman::plumbing::library_thread(|| thread.run()))
-            .map_err(|_| os("starting the connection manager"))?;
-        drop(blocked);
+            .stack_size(marcel::plumbing::lwp::program_stack());
+        let thread =
+            spawn_blocked(thread, run).map_err(|_| os("starting the connection manager"))?;
         let mut manager = ConnectionManager { engine: engine.clone(), order, thread: Some(thread) };
         match opened.recv_timeout(timeouts.connect) {
             Ok(result) => return result.map(|()| manager),

@@ -5,6 +5,7 @@ use crate::error::Error;
 /// First of the tags that belong to the library.
 pub(crate) const RESERVED: u64 = 1 << 63;
 // The next seven bits say which part of the library a tag belongs to.
+const PART: u64 = u64::MAX << 56;
 pub(crate) const BARRIER: u64 = RESERVED;
 pub(crate) const COLLECTIVES: u64 = RESERVED | 1 << 56;
 pub(crate) const CALLS: u64 = RESERVED | 2 << 56;
@@ -19,7 +20,7 @@ pub(crate) const EXACT: u64 = u64::MAX;
 
 /// Whether a tag belongs to a collective.
 pub(crate) fn is_collective(tag: u64) -> bool {
-    matches!(tag & (u64::MAX << 56), COLLECTIVES | SERIES)
+    matches!(tag & PART, COLLECTIVES | SERIES)
 }
 
 /// Whether a message is what processes tell each other of failures.
@@ -30,7 +31,7 @@ pub(crate) fn is_control(tag: u64) -> bool {
 
 /// Whether a message is of a remote call.
 pub(crate) fn is_call(tag: u64) -> bool {
-    tag & (u64::MAX << 56) == CALLS
+    tag & PART == CALLS
 }
 
 /// The tags that a receive or a probe takes: those that agree with `value` in the bits of `mask`. A number stands for

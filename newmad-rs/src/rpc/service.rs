@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use marcel::plumbing::KernelMutex;
-use marcel::plumbing::signal::AllBlocked;
+use marcel::plumbing::signal::spawn_blocked;
 use marcel::sync::{Mutex, Semaphore};
 
 use super::client::{Client, Context, Handler, Shared};
@@ -137,9 +137,8 @@ impl Drop for Handle {
         if depth::get() > 0 {
             end(false);
         } else if must_not_wait() {
-            let _blocked = AllBlocked::new();
-            let _ =
-                std::thread::Builder::new().name("newmad rpc end".into()).spawn(move || end(true));
+            let thread = std::thread::Builder::new().name("newmad rpc end".into());
+            let _ = spawn_blocked(thread, move || end(true));
         } else {
             end(true);
         }

@@ -42,6 +42,7 @@ pub(super) struct Prepared {
     process: u32,
     size: u32,
     threshold: usize,
+    reads_from: usize,
     names: String,
     ends: Vec<Rail>,
     drivers: Vec<AnyDriver>,
@@ -75,6 +76,7 @@ impl Prepared {
             (None, Some(network)) => (network.name(), CUSTOM_THRESHOLD),
         };
         let (threshold, _) = threshold(&settings, &sampling, name, usual);
+        let (reads_from, _) = reads_from(&settings, &sampling);
         // What the processes compare: a verbs rail with several virtual ones says how many.
         let names = match count {
             1 => names(&rails),
@@ -88,6 +90,7 @@ impl Prepared {
             process,
             size,
             threshold,
+            reads_from,
             names,
             ends,
             drivers,
@@ -122,7 +125,7 @@ impl Prepared {
                 (Driver::Verbs, Some(&address)) => {
                     let port = ports.next().map_or("", String::as_str);
                     let slots = (settings.verbs_slots, settings.verbs_channels);
-                    let reads = reads_from(settings, &self.sampling).0 != usize::MAX;
+                    let reads = self.reads_from != usize::MAX;
                     let rail =
                         |home: &Home| Rail::verbs(size, port, slots, reads, address, home.clone());
                     homes.iter().map(rail).collect::<Result<_, Error>>()?
@@ -182,6 +185,7 @@ impl Prepared {
             process,
             size,
             threshold,
+            reads_from,
             ends,
             drivers,
             virtual_rails,
@@ -199,7 +203,7 @@ impl Prepared {
         let expects = |core: &mut Core<AnyDriver>| {
             core.parted = false;
             core.gates.learn(|rail| sampling.pace(rail));
-            core.gates.reads_from = reads_from(&settings, &sampling).0;
+            core.gates.reads_from = reads_from;
             if let Some(rails) = virtual_rails {
                 core.gates.are_virtual(rails);
             }

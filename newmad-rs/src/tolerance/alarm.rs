@@ -39,9 +39,9 @@ pub(super) fn set(inner: &Arc<Inner>) {
                 let sessions = std::mem::take(&mut *sessions.lock());
                 sessions.iter().filter_map(Weak::upgrade).for_each(|inner| listener::start(&inner));
             };
-            let _blocked = marcel::plumbing::signal::AllBlocked::new();
+            let thread = std::thread::Builder::new().name("newmad alarm".into());
             // Without a thread to be had, calls that agree or revoke begin to listen.
-            let _ = std::thread::Builder::new().name("newmad alarm".into()).spawn(listen);
+            let _ = marcel::plumbing::signal::spawn_blocked(thread, listen);
         });
         Set { _callback: callback, _signals: signals }
     });

@@ -289,9 +289,9 @@ pub(crate) fn start_helper() {
                 marcel::plumbing::wait_until("a waker to call", None);
             }
         };
-        let _blocked = marcel::plumbing::signal::AllBlocked::new();
         let thread = std::thread::Builder::new().name("pioman-wakers".into());
-        let started = thread.stack_size(marcel::plumbing::lwp::program_stack()).spawn(helper);
+        let thread = thread.stack_size(marcel::plumbing::lwp::program_stack());
+        let started = marcel::plumbing::signal::spawn_blocked(thread, helper);
         match started.and_then(|_| rx.recv().map_err(std::io::Error::other)) {
             Ok(thread) => thread,
             Err(error) => panic!("no kernel thread for what handlers have to wake: {error}"),

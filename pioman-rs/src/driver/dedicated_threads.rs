@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use marcel::plumbing::KernelMutex;
 use marcel::plumbing::Sleeper;
 use marcel::plumbing::lwp::program_stack;
-use marcel::plumbing::signal::AllBlocked;
+use marcel::plumbing::signal::spawn_blocked;
 
 use crate::driver::core::Driver;
 use crate::driver::dedicated::share;
@@ -65,7 +65,6 @@ impl DedicatedThreads {
     pub(crate) fn set(&self, number: usize) -> io::Result<()> {
         let number = number.min(MOST);
         let mut started = self.started.lock();
-        let _blocked = AllBlocked::new();
         while started.len() < number {
             let (driver, index) = (self.driver.clone(), started.len());
             // That of an attempt for which the kernel gave no thread is used again.
@@ -73,14 +72,14 @@ impl DedicatedThreads {
             let place = self.cores.get(index % self.cores.len().max(1)).copied();
             let thread = std::thread::Builder::new()
                 .name(format!("pioman-poll{index}"))
-                .stack_size(program_stack())
-                .spawn(move || {
-                    if let Some(cpu) = place {
-                        let _ = marcel::topology::bind_current_thread(cpu);
-                    }
-                    library_thread(|| poll(&driver, index, sleeper));
-                })?;
-            started.push(thread);
+                .stack_size(program_stack());
+            let polls = move || {
+                if let Some(cpu) = place {
+                    let _ = marcel::topology::bind_current_thread(cpu);
+                }
+                library_thread(|| poll(&driver, index, sleeper));
+            };
+            started.push(spawn_blocked(thread, polls)?);
         }
         self.driver.machine.set_dedicated(number);
         self.driver.dedicated.call_all();

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use marcel::plumbing::KernelMutex;
 use marcel::plumbing::Sleeper;
 use marcel::plumbing::lwp::{LwpPool, prefer_current_thread, program_stack};
-use marcel::plumbing::signal::AllBlocked;
+use marcel::plumbing::signal::spawn_blocked;
 
 use crate::driver::core::Driver;
 use crate::driver::polling_mode::PollingMode;
@@ -101,13 +101,10 @@ impl SpareThreads {
         if watcher.is_none() {
             self.shared.driver.background.set.add_sleeper(self.shared.sleeper.fd()?)?;
             let shared = self.shared.clone();
-            // Signals are the program's.
-            let _blocked = AllBlocked::new();
-            let thread = std::thread::Builder::new()
-                .name("pioman-watch".into())
-                .stack_size(program_stack())
-                .spawn(move || library_thread(|| shared.watch()))?;
-            *watcher = Some(thread);
+            let thread =
+                std::thread::Builder::new().name("pioman-watch".into()).stack_size(program_stack());
+            let watch = move || library_thread(|| shared.watch());
+            *watcher = Some(spawn_blocked(thread, watch)?);
             self.shared.driver.machine.has_started_watcher(self.shared.sleeper);
         }
         Ok(())

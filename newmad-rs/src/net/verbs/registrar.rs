@@ -63,11 +63,11 @@ impl Registrar {
         let (asker, worker) = places(count);
         let bells = Arc::new(Bells { work: sys::eventfd()?, wake, ends: AtomicBool::new(false) });
         let of_thread = bells.clone();
-        let _blocked = marcel::plumbing::signal::AllBlocked::new();
+        let run = move || pioman::plumbing::library_thread(|| run(&adapter, worker, &of_thread));
         let thread = std::thread::Builder::new()
             .name("newmad-register".into())
-            .stack_size(marcel::plumbing::lwp::program_stack())
-            .spawn(move || pioman::plumbing::library_thread(|| run(&adapter, worker, &of_thread)))
+            .stack_size(marcel::plumbing::lwp::program_stack());
+        let thread = marcel::plumbing::signal::spawn_blocked(thread, run)
             .map_err(|_| os("starting the thread that registers memory"))?;
         Ok(Registrar { asker, bells, thread: Some(thread) })
     }

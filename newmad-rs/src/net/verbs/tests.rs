@@ -46,30 +46,31 @@ fn pair() -> Option<[Verbs; 2]> {
 
 /// The same, with what is the connection manager's.
 fn linked(settings: Settings) -> Option<[(Own, Verbs); 2]> {
-    let [(mut caller, mut first), (mut called, mut second)] = ends(settings)?;
+    let mut ends = ends(settings)?;
+    let [ours, theirs] = link(&mut ends);
+    let [(_, first), (_, second)] = &mut ends;
+    second.install(0, theirs).unwrap();
+    assert!(!second.post_small(0, &header(0, 0), &[]), "the caller's end does not receive yet");
+    first.install(1, ours).unwrap();
+    Some(ends)
+}
+
+/// A link that the first end has called for, which is not installed yet.
+fn link([(caller, _), (called, _)]: &mut [(Own, Verbs); 2]) -> [Peer; 2] {
     let [near, far] = sockets();
     let (offer, answer) = (caller.offer().unwrap(), called.offer().unwrap());
     let (offered, answered) = (offer.address(), answer.address());
-    let link = called.link(0, far.into(), answer, Some(offered), false).unwrap();
-    second.install(0, link).unwrap();
-    assert!(!second.post_small(0, &header(0, 0), &[]), "the caller's end does not receive yet");
-    let link = caller.link(1, near.into(), offer, Some(answered), true).unwrap();
-    first.install(1, link).unwrap();
-    Some([(caller, first), (called, second)])
+    let theirs = called.link(0, far.into(), answer, Some(offered), false).unwrap();
+    [caller.link(1, near.into(), offer, Some(answered), true).unwrap(), theirs]
 }
 
 /// A link that is made again: its receive buffers are posted, and its queue pair is not known yet.
 #[test]
 fn nothing_is_sent_to_an_end_that_is_not_installed() {
-    let Some([(mut caller, mut first), (mut called, mut second)]) = linked(Settings::NONE) else {
-        return;
-    };
-    let [near, far] = sockets();
-    let (offer, answer) = (caller.offer().unwrap(), called.offer().unwrap());
-    let (offered, answered) = (offer.address(), answer.address());
-    let link = called.link(0, far.into(), answer, Some(offered), false).unwrap();
-    second.install(0, link).unwrap();
-    let link = caller.link(1, near.into(), offer, Some(answered), true).unwrap();
+    let Some(mut ends) = linked(Settings::NONE) else { return };
+    let [ours, theirs] = link(&mut ends);
+    let [(_, first), (_, second)] = &mut ends;
+    second.install(0, theirs).unwrap();
     let mut sent = 0;
     let mut send = |second: &mut Verbs| {
         second.begin();
@@ -77,13 +78,13 @@ fn nothing_is_sent_to_an_end_that_is_not_installed() {
         sent
     };
     for _ in 0..50 {
-        send(&mut second);
+        send(second);
         // What has come is taken.
         first.begin();
         std::thread::sleep(Duration::from_millis(1));
     }
-    first.install(1, link).unwrap();
-    until("the first packet", || send(&mut second) > 0);
+    first.install(1, ours).unwrap();
+    until("the first packet", || send(second) > 0);
     let mut came = None;
     until("its arrival", || {
         first.begin();
@@ -245,20 +246,12 @@ fn a_sleeper_is_woken_by_a_packet_by_room_and_by_nothing_else() {
 
 #[test]
 fn a_link_that_came_to_nothing_takes_no_receive_buffers_with_it() {
-    let Some([(mut caller, mut first), (mut called, mut second)]) = ends(Settings::NONE) else {
-        return;
-    };
-    for is_kept in [false, true] {
-        let [near, far] = sockets();
-        let (offer, answer) = (caller.offer().unwrap(), called.offer().unwrap());
-        let (offered, answered) = (offer.address(), answer.address());
-        let theirs = called.link(0, far.into(), answer, Some(offered), false).unwrap();
-        let ours = caller.link(1, near.into(), offer, Some(answered), true).unwrap();
-        if is_kept {
-            second.install(0, theirs).unwrap();
-            first.install(1, ours).unwrap();
-        }
-    }
+    let Some(mut ends) = ends(Settings::NONE) else { return };
+    drop(link(&mut ends));
+    let [ours, theirs] = link(&mut ends);
+    let [(_, first), (_, second)] = &mut ends;
+    second.install(0, theirs).unwrap();
+    first.install(1, ours).unwrap();
     assert!(first.post_small(1, &header(3, 0), &[]));
     until("a packet, for which there has to be a buffer", || {
         second.begin();
@@ -700,16 +693,12 @@ fn a_request_beyond_the_limit_is_declined_and_packets_go_on() {
 
 #[test]
 fn a_process_without_channels_gives_no_answer_and_packets_go_on() {
-    let Some([(mut caller, mut first), _]) = ends(FEW) else { return };
-    let Some([_, (mut called, mut second)]) = ends(Settings::NONE) else { return };
-    let [near, far] = sockets();
-    let (offer, answer) = (caller.offer().unwrap(), called.offer().unwrap());
-    let (offered, answered) = (offer.address(), answer.address());
-    let link = called.link(0, far.into(), answer, Some(offered), false).unwrap();
-    second.install(0, link).unwrap();
-    let link = caller.link(1, near.into(), offer, Some(answered), true).unwrap();
-    first.install(1, link).unwrap();
-    let mut ends = [(caller, first), (called, second)];
+    let Some([caller, _]) = ends(FEW) else { return };
+    let Some([_, called]) = ends(Settings::NONE) else { return };
+    let mut ends = [caller, called];
+    let [ours, theirs] = link(&mut ends);
+    ends[1].1.install(0, theirs).unwrap();
+    ends[0].1.install(1, ours).unwrap();
     exchange(&mut ends, (0, 200), 100);
     assert_eq!(ends[0].1.counts.get(Count::Ring), 0);
 }
